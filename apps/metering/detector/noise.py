@@ -37,37 +37,43 @@ class Reading(NamedTuple):
     util: float
 
 
-def floor(readings: Sequence[Reading], *, is_sm: bool = False) -> float:
+def floor(readings: Sequence[Reading], *, is_sm: bool = False, by_itself: bool = False) -> float:
     """What this exporter reads of a counter when nothing runs; `FLOOR` where nothing tells. Smaller readings
     are tried when larger ones hang together, and where most are larger kernels run.
 
     RULE: readings now and then are noise only of SM activity: whatever works reads memory, and what copies
-    touches memory alone.
+    touches memory alone. What reads so much `by_itself`, before anybody could run anything, may be as even as
+    a loop.
     """
     first = next((i for i, each in enumerate(readings) if each.value > 0), 0)
     coarse = [each for each in readings[first:] if each.value < HUNDREDTHS]
     if _rounded(coarse, COARSE):
-        return _floor(coarse, is_sm=is_sm)
+        return _floor(coarse, is_sm=is_sm, by_itself=by_itself)
     for limit in SMALL:
-        found = _floor([each for each in readings[first:] if each.value < limit], is_sm=is_sm)
+        tiny = [each for each in readings[first:] if each.value < limit]
+        found = _floor(tiny, is_sm=is_sm, by_itself=by_itself)
         # A smaller limit must not cut a cluster in two and condemn what lies above it.
         if FLOOR < found <= FURTHER * limit:
             return min(found, limit)
     return FLOOR
 
 
-def _floor(tiny: Sequence[Reading], *, is_sm: bool) -> float:
+def _floor(tiny: Sequence[Reading], *, is_sm: bool, by_itself: bool) -> float:
     known = sorted(each.value for each in tiny if each.value > 0)
     if len(tiny) < 60 or len(known) < 2:
         return FLOOR
     rounded = _rounded(tiny, COARSE) or _rounded(tiny, FINE)
     often = len(known) >= NOISY_SHARE * len(tiny)
-    if not (rounded or often or (is_sm and _without_kernels(tiny))) or _structured(tiny):
+    if not (rounded or often or (is_sm and _without_kernels(tiny))):
+        return FLOOR
+    if _structured(tiny, even=not by_itself):
         return FLOOR
     if rounded:
         return 2.5 * COARSE if known[0] >= COARSE else 4.5 * FINE
     middle, most = median(known), known[-1]
     reach = middle * (LONG_TAIL if known[int(0.95 * len(known))] > HEAVY * middle else TAIL)
+    if by_itself:
+        reach = min(reach, middle + TAIL * spread(known))
     # The largest of thousands lies a little further.
     return max(FLOOR, reach, ABOVE * most if most <= FURTHER * reach else 0.0)
 
@@ -85,11 +91,15 @@ def _without_kernels(tiny: Sequence[Reading]) -> bool:
     return len(read) >= FEWEST and sum(util > 0 for util in read) <= MET * len(read)
 
 
-def _structured(tiny: Sequence[Reading]) -> bool:
-    """Whether readings hang together, in time, with the pipes or with the time in which kernels ran."""
+def _structured(tiny: Sequence[Reading], *, even: bool) -> bool:
+    """Whether readings hang together, in time, with the pipes or with the time in which kernels ran; `even`
+    whether those that hardly vary do.
+    """
     values = [each.value for each in tiny]
     varied = spread(values)
-    if varied <= NOISY_SPREAD * fmean(values) or spread(means(values, 10)) > CLUSTERED * varied / 10**0.5:
+    if even and varied <= NOISY_SPREAD * fmean(values):
+        return True
+    if spread(means(values, 10)) > CLUSTERED * varied / 10**0.5:
         return True
     # A counter that reads something by itself knows of no kernel.
     others = ([each.beside for each in tiny], [each.util for each in tiny])

@@ -14,6 +14,7 @@ from enum import Enum
 from itertools import pairwise
 from math import sqrt
 from statistics import fmean, median
+from typing import NamedTuple
 
 from apps.metering.detector.moments import correlation, means, spread
 from apps.metering.detector.noise import FLOOR, regular
@@ -63,11 +64,25 @@ NIGHT_RATE = 0.5
 SEEN_HOURS = 0.9
 
 
+class Sight(NamedTuple):
+    """What the exporter sees: `pipes` whether it measures tensor cores or memory, `moments` whether its
+    counters miss work that GPU_UTIL meets.
+    """
+
+    pipes: bool = True
+    moments: bool = False
+
+
+ALL = Sight()
+
+
 def rhythm(
-    signals: Sequence[Signal], step: float, *, night: Night | None = None, pipes: bool = True
+    signals: Sequence[Signal], step: float, *, night: Night | None = None, sight: Sight = ALL
 ) -> Rhythm:
-    """Who is active in this stretch without proven work. `night` tells a notebook's hours of sleep, `pipes`
-    whether anybody measures tensor cores or memory.
+    """Who is active in this stretch without proven work. `night` tells a notebook's hours of sleep.
+
+    RULE: kernels that GPU_UTIL alone met are too small for the counters, and a loop's, only where counters
+    see what it meets.
     """
     active = [s for s in signals if s.active]
     if len(active) < 2:
@@ -75,12 +90,13 @@ def rhythm(
     stretch = _without_start(signals, active[0])
     values = _values(stretch)
     if values is None:
-        return Rhythm.MACHINE if _is_loop_by_util(stretch, night) else Rhythm.PERSON
+        small = not sight.moments
+        return Rhythm.MACHINE if small and _is_loop_by_util(stretch, night) else Rhythm.PERSON
     if _is_asleep(active) or _steady([s.ts for s in stretch], values) or _periodic(stretch, values, step):
         return Rhythm.MACHINE
     if _noise(stretch, values):
         return Rhythm.NOTHING
-    kept_up = _sleepless(stretch, night) if night else pipes and _everywhere(stretch, values)
+    kept_up = _sleepless(stretch, night) if night else sight.pipes and _everywhere(stretch, values)
     return Rhythm.MACHINE if kept_up else Rhythm.PERSON
 
 
@@ -225,14 +241,14 @@ def _all_day(signals: Sequence[Signal]) -> bool:
 
 
 def machine_since(
-    signals: Sequence[Signal], step: float, *, night: Night | None, least: float, pipes: bool
+    signals: Sequence[Signal], step: float, *, night: Night | None, least: float, sight: Sight
 ) -> float | None:
     """Since when the end of a stretch is a machine's, None when it is not: the longest of its last parts.
 
     Somebody who works by hand and then leaves a loop behind makes one stretch of both.
     """
     for tail in _tails(signals, least):
-        if rhythm(tail, step, night=night, pipes=pipes) is Rhythm.MACHINE:
+        if rhythm(tail, step, night=night, sight=sight) is Rhythm.MACHINE:
             return tail[0].ts
     return None
 

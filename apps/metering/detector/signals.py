@@ -48,6 +48,8 @@ SMALL_BOARD = 160.0
 MEMORY_HELD = 0.03
 CONTEXT_MIB = 100.0
 """Nothing runs without a context, and none takes less; what a shared board draws then is a neighbour's."""
+BARE_ROWS = 4
+"""Rows without a context that tell what counters read by themselves."""
 RISE, RISE_OF_SHARE = 0.08, 0.3
 RECENT_ROWS = 120
 """Of what came before and after: an hour."""
@@ -210,15 +212,20 @@ class Meter:
     def _draws_on(self, trace: Trace) -> bool:
         """Counters that moved and then stood at 0 to the end, while the board draws what it drew with the
         work: it is they that stopped.
+
+        RULE: the rows next to the end are compared and no others, for over minutes the neighbours' part is
+        the same; counters that stop do so under load, and work that rests before them ended by itself.
         """
         last = next((i for i, s in enumerate(reversed(trace.samples)) if _moves(s)), len(trace.samples))
         ended = len(trace.samples) - last
-        worked = [s for s in trace.samples[:ended] if s.watts and (s.sm or 0.0) >= CAPABLE][-RECENT_ROWS:]
-        after = [s.watts for s in trace.samples[ended : ended + RECENT_ROWS] if s.watts]
-        if len(worked) < CALM_ROWS or len(after) < CALM_ROWS or self._tdp <= self.parked:
+        before, after = trace.samples[max(0, ended - CALM_ROWS) : ended], trace.samples[ended:][:CALM_ROWS]
+        worked = [s for s in before if s.watts and (s.sm or 0.0) >= CAPABLE]
+        left = [s.watts for s in after if s.watts]
+        if 2 * min(len(worked), len(left)) < CALM_ROWS or self._tdp <= self.parked:
             return False
-        drop = (median(s.watts or 0.0 for s in worked) - median(after)) / (self._tdp - self.parked)
-        return drop < SLEEPING_EFFORT * self._share * median(s.sm or 0.0 for s in worked)
+        # Watts are read at a moment, and meet the bursts of a row or its pauses: means, no medians.
+        drop = (fmean(s.watts or 0.0 for s in worked) - fmean(left)) / (self._tdp - self.parked)
+        return drop < SLEEPING_EFFORT * self._share * fmean(s.sm or 0.0 for s in worked)
 
 
 @dataclass(frozen=True)
@@ -241,9 +248,22 @@ def read_signals(trace: Trace) -> list[Signal]:
     signals = [meter.read(s) for s in trace.samples]
     floor = noise.floor([Reading(s.token, s.tensor + s.dram, s.util or 0.0) for s in signals], is_sm=True)
     # A reading of one counter is no noise of another: what copies a little touches memory alone.
-    pipes = noise.floor([Reading(max(s.tensor, s.dram), s.token, s.util or 0.0) for s in signals])
+    pipes = noise.floor(
+        [Reading(max(s.tensor, s.dram), s.token, s.util or 0.0) for s in signals],
+        by_itself=_reads_alone(trace),
+    )
     loud = max(floor, pipes) > FLOOR
     return [_quieted(s, floor, pipes) for s in signals] if loud else signals
+
+
+def _reads_alone(trace: Trace) -> bool:
+    """Whether a pipe read something in most of the rows without a context: nothing runs in them."""
+    bare = [
+        max(s.tensor or 0.0, s.dram or 0.0)
+        for s in trace.samples
+        if s.memory is not None and s.memory < CONTEXT_MIB
+    ]
+    return len(bare) >= BARE_ROWS and sum(value > FLOOR for value in bare) > len(bare) / 2
 
 
 def _moves(sample: Sample) -> bool:

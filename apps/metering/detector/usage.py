@@ -11,9 +11,10 @@ from itertools import groupby
 from statistics import median
 
 from apps.metering.detector import rhythm as rhythms
-from apps.metering.detector.rhythm import Rhythm
+from apps.metering.detector.rhythm import Rhythm, Sight
 from apps.metering.detector.signals import (
     BUCKET,
+    UTIL_SEEN,
     Bucket,
     Proof,
     Signal,
@@ -33,6 +34,12 @@ LUNCH, LUNCH_FROM, LUNCH_TO = 5400.0, 11.0, 15.0
 NIGHT_FROM, NIGHT_TO = 22.0, 6.0
 MEMORY_STEP = 0.02
 """Share of the device's memory that somebody must load or free for it to count as activity."""
+MISSED, FEWEST_MET, AS_BUSY = 0.1, 6, 0.5
+"""Of the samples in which GPU_UTIL met kernels, from the first to the last that a counter saw, the part that
+counters read as 0 where they are read for a moment: averages miss none but at the edges. How many of either
+tell; and what GPU_UTIL reads in the missed ones at least, of what it reads in the others: a loop beside the
+work is smaller.
+"""
 
 
 @dataclass(frozen=True)
@@ -192,17 +199,32 @@ def _quiet(trace: Trace, found: Sequence[Bucket]) -> tuple[list[Span], list[Span
     touches: list[Span] = []
     machine: list[Span] = []
     stretch: list[Signal] = []
-    night, spin, worked = _night(trace.allocation), spin_limit(trace), False
+    spin, worked = spin_limit(trace), False
+    seen = (
+        _night(trace.allocation),
+        Sight(trace.sees_pipes, _reads_moments([s for b in found for s in b.signals])),
+    )
     for bucket in [*found, None]:
         if bucket is not None and bucket.proof in (Proof.FAINT, Proof.NOTHING):
             stretch.extend(bucket.signals)
         elif bucket is None or bucket.proof is Proof.WORK:
             first, last = _edges(stretch, spin)
-            _judge_stretch(trace, stretch[first:last], night, (touches, machine))
+            _judge_stretch(trace, stretch[first:last], seen, (touches, machine))
             rest = [*(stretch[:first] if worked else ()), *(stretch[last:] if bucket else ())]
             touches += [(s.ts - trace.step, s.ts + trace.step) for s in rest]
             stretch, worked = [], True
     return touches, machine
+
+
+def _reads_moments(signals: Sequence[Signal]) -> bool:
+    """Whether counters read 0 again and again under such work as they see at other times."""
+    met = [s for s in signals if (s.util or 0.0) >= UTIL_SEEN and not s.stuck]
+    seen = [index for index, s in enumerate(met) if s.busiest > 0]
+    if len(seen) < FEWEST_MET:
+        return False
+    missed = [s.util or 0.0 for s in met[seen[0] : seen[-1]] if not s.busiest]
+    often = len(missed) >= max(FEWEST_MET, MISSED * (len(seen) + len(missed)))
+    return often and median(missed) >= AS_BUSY * median(met[index].util or 0.0 for index in seen)
 
 
 def _edges(stretch: Sequence[Signal], spin: float) -> tuple[int, int]:
@@ -216,11 +238,14 @@ def _edges(stretch: Sequence[Signal], spin: float) -> tuple[int, int]:
 
 
 def _judge_stretch(
-    trace: Trace, stretch: Sequence[Signal], night: rhythms.Night | None, into: tuple[list[Span], list[Span]]
+    trace: Trace,
+    stretch: Sequence[Signal],
+    seen: tuple[rhythms.Night | None, Sight],
+    into: tuple[list[Span], list[Span]],
 ) -> None:
-    touches, machine = into
+    (night, sight), (touches, machine) = seen, into
     since = rhythms.machine_since(
-        stretch, trace.step, night=night, least=trace.allocation.idle_window_s, pipes=trace.sees_pipes
+        stretch, trace.step, night=night, least=trace.allocation.idle_window_s, sight=sight
     )
     by_hand = stretch
     if since is not None:
