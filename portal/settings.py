@@ -109,6 +109,8 @@ def _database() -> dict[str, Any]:
             "ENGINE": "portal.sqlite",
             "NAME": CONFIG.home / "allotment.sqlite3",
             "CONN_MAX_AGE": 60,
+            # As Django itself does; pytest-django looks for the name of Django's own backend.
+            "TEST": {"NAME": ":memory:"},
             # IMMEDIATE: a transaction that will write says so at once, so two writers wait, not fail.
             "OPTIONS": {
                 "transaction_mode": "IMMEDIATE",

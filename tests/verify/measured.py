@@ -134,14 +134,14 @@ MEASURED: dict[str, Suite] = {
     "stack": Suite(
         "two of every part are restarted for 5 minutes, upgraded and rolled back: no request fails",
         ("tests/stack/test_rolling.py",),
-        product=("Procfile", "portal/run/", "tests/stack/installation.py", "tests/stack/load.py"),
+        product=("Procfile", "portal/run/", "tests/stack/"),
         settings={"STACK_ROLLED_SECONDS": "300"},
         on_plane=True,
     ),
     "kills": Suite(
         "every part killed, and its servers and the cluster away, 5 minutes at most: nothing is lost",
         ("tests/stack/test_kills.py",),
-        product=("Procfile", "portal/run/", "tests/stack/installation.py", "tests/stack/load.py"),
+        product=("Procfile", "portal/run/", "tests/stack/"),
         settings={"STACK_AWAY_SECONDS": "300"},
         on_plane=True,
     ),
