@@ -93,10 +93,12 @@ def _entered(request: HttpRequest, now: datetime) -> HttpResponse | None:
     if not _has_session(request):
         return None
     key = request.session.get(VIEWING)
+    if key is None and not request.headers.get(HEADER):
+        return None
     if request.path_info in map(reverse, OWN):
         return None
     if key is None:
-        return answer(_other_page(), request) if request.headers.get(HEADER) else None
+        return answer(_other_page(), request)
     view = selectors.view_of(key, request.session.session_key)
     viewer = request.user
     if view is None or not _lasts(request, view, now):
