@@ -248,6 +248,9 @@ CELERY_WORKER_SOFT_SHUTDOWN_TIMEOUT = 5
 CELERY_TASK_TIME_LIMIT = 120
 CELERY_TASK_SOFT_TIME_LIMIT = 90
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+# However long Redis is away: the database keeps what is due, and who gave up would have to be started.
+CELERY_BROKER_CONNECTION_MAX_RETRIES = None
+CELERY_WORKER_CONSUMER = "portal.run.consumer:SoonConsumer"
 CELERY_BROKER_TRANSPORT_OPTIONS = {
     "visibility_timeout": 150,
     "unacked_restore_interval": 5,

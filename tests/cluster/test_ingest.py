@@ -181,6 +181,21 @@ def test_a_cluster_that_answers_again_wakes_the_rows_that_failed(
     assert abs(cluster.last_seen_at - timezone.now()) < timedelta(seconds=5)
 
 
+def test_a_cluster_that_was_away_for_a_moment_wakes_the_rows_that_failed(
+    writer: Ingest, cluster: Cluster, told: list[Any]
+) -> None:
+    failed = factories.make_department(cluster, "research")
+    Department.objects.filter(pk=failed.pk).update(attempts=4, due_at=timezone.now() + timedelta(minutes=1))
+    writer.write([Beat("The cluster at x does not answer: refused.")])
+    assert ("department", str(failed.pk)) not in told
+
+    writer.write([Beat()])
+    assert told.count(("department", str(failed.pk))) == 1
+
+    writer.write([Beat()])
+    assert told.count(("department", str(failed.pk))) == 1, "once for an outage"
+
+
 def test_what_a_cluster_can_do_is_kept(writer: Ingest, cluster: Cluster) -> None:
     writer.write([Detected(Facts(kubernetes="v1.36.3"))])
 

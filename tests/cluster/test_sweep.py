@@ -114,3 +114,5 @@ def test_when_a_cluster_answers_again_its_failed_rows_are_due_at_once(cluster: C
 
     assert sweep.recover(cluster, now) == 1
     assert sweep.due(Department, now) == [failed.pk]
+    failed.refresh_from_db()
+    assert failed.attempts == 1, "it backs off as after a first failure"

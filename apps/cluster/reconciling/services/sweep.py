@@ -208,13 +208,17 @@ def begin_anew(cluster: Cluster) -> None:
 
 
 def recover(cluster: Cluster, now: datetime) -> int:
-    """The cluster answers again: every row that failed meanwhile is due now and hinted; answers how many."""
+    """The cluster answers again: every row that failed meanwhile is due now and hinted; answers how many.
+
+    RULE: the failures of the outage no longer count. A server that has just started refuses this or that for
+    a few seconds more, and a row that waited for a minute then would be the last to notice.
+    """
     hinted = 0
     for owner, label in ROWS.items():
         model: type[Reconciled] = apps.get_model(label)
         failed = model._default_manager.filter(cluster=cluster, deleted_at=None, attempts__gt=0)
         rows = list(failed.values_list("pk", flat=True))
-        failed.update(due_at=now)
+        failed.update(due_at=now, attempts=1)
         for pk in rows:
             wake.hint(owner, pk, urgent=False)
         hinted += len(rows)

@@ -326,7 +326,7 @@ class Ingest:
         open_pages.tell(self.cluster.pk, taken, now=timezone.now())
 
     def _hear(self, beat: Beat) -> None:
-        self._error = beat.error
+        was_away, self._error = bool(self._error), beat.error
         if beat.error:
             return
         self._answered = time.monotonic()
@@ -336,7 +336,8 @@ class Ingest:
         with transaction.atomic():
             was = row.values_list("phase", flat=True).first()
             row.update(**answering)
-            if was == Cluster.Phase.SILENT:
+            # Rows fail from the first moment on, also where it was not away long enough to be called silent.
+            if was_away or was == Cluster.Phase.SILENT:
                 hinted = sweep.recover(self.cluster, now)
                 self._topics.setdefault("console", set()).update(("needs", "use", "rows"))
                 _log.info("cluster %s answers again; %s rows are tried again", self.cluster.slug, hinted)
