@@ -131,13 +131,18 @@ class Load:
                 return self.jobs[slug]
             time.sleep(AGAIN_SECONDS)
 
-    def phase(self, pk: str) -> str:
-        """Of a job; empty where nobody answers."""
+    def state(self, pk: str) -> tuple[bool, str]:
+        """Whether the cluster holds what a job wants, and its phase; (False, "") where nobody answers."""
         try:
             answer = self._rest["researcher"].get(f"/workloads/{pk}")
-            return str(answer.json()["status"]["phase"]) if answer.status_code == 200 else ""
         except httpx.HTTPError:
-            return ""
+            return False, ""
+        if answer.status_code != 200:
+            return False, ""
+        told = answer.json()["status"]
+        return any(each["type"] == "Synced" and each["status"] == "True" for each in told["conditions"]), str(
+            told["phase"]
+        )
 
     def _delete(self, slug: str) -> None:
         pk, rosa = self.jobs.pop(slug), self._rest["researcher"]

@@ -3,6 +3,7 @@ is lost or made twice, and how long it takes until work goes on is counted.
 """
 
 import os
+import re
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -23,17 +24,21 @@ pytestmark = [pytest.mark.exhaustive, pytest.mark.plane, pytest.mark.timeout(180
 AWAY_SECONDS = float(os.environ.get("STACK_AWAY_SECONDS", "20"))
 """How long the cluster is away; a server of ours at most 60."""
 BEFORE_SECONDS = 5.0
+SOON_SECONDS = 10.0
+OF_KUBERNETES = 90.0
+"""How long its own controllers may take to look again after their server was away."""
+BROKER_LOST = re.compile(r"consumer: Connection to broker lost.*?\nTraceback .*?(?=\n\[|\Z)", re.DOTALL)
 Record = Callable[[str, object], None]
 
 
 @dataclass(frozen=True)
 class Fault:
-    """What happens, and what may come of it: `soon` is in how many seconds afterwards a job runs that was
-    asked for meanwhile; where it `refuses`, requests may fail while it lasts.
+    """What happens, and what may come of it: a job that was asked for meanwhile is in the cluster within
+    SOON_SECONDS afterwards and runs within `runs`; where it `refuses`, requests may fail while it lasts.
     """
 
     happen: Callable[[Stack], None]
-    soon: float
+    runs: float = 20
     refuses: bool = False
 
 
@@ -84,16 +89,16 @@ def away(component: str, how: Outage) -> Callable[[Stack], None]:
 
 
 FAULTS = {
-    "web killed": Fault(killed("web"), 20, refuses=True),
-    "worker killed": Fault(killed("worker"), 35),
-    "beat killed": Fault(killed("beat"), 20),
-    "watcher killed": Fault(killed("watcher"), 20),
-    "PostgreSQL dies": Fault(database_dies, 20, refuses=True),
-    "Redis emptied": Fault(queue_is_emptied, 20),
-    "Redis away": Fault(queue_is_away, 20),
-    "API server killed": Fault(away("kube-apiserver", Outage.KILL), 90),
-    "API server hung": Fault(away("kube-apiserver", Outage.PAUSE), 90),
-    "Kueue killed": Fault(away("kueue", Outage.KILL), 90),
+    "web killed": Fault(killed("web"), refuses=True),
+    "worker killed": Fault(killed("worker")),
+    "beat killed": Fault(killed("beat")),
+    "watcher killed": Fault(killed("watcher")),
+    "PostgreSQL dies": Fault(database_dies, refuses=True),
+    "Redis emptied": Fault(queue_is_emptied),
+    "Redis away": Fault(queue_is_away),
+    "API server killed": Fault(away("kube-apiserver", Outage.KILL), OF_KUBERNETES),
+    "API server hung": Fault(away("kube-apiserver", Outage.PAUSE), OF_KUBERNETES),
+    "Kueue killed": Fault(away("kueue", Outage.KILL), OF_KUBERNETES),
 }
 
 
@@ -102,6 +107,12 @@ def meanwhile(load: Load) -> str:
     time.sleep(0.5)
     load.stays = f"{load.name}-meanwhile"
     return load.ask(load.stays)
+
+
+def waited(is_so: Callable[[], bool], what: str, since: float) -> float:
+    """Until it is so; the seconds since a moment."""
+    until(is_so, what, 2 * OF_KUBERNETES, every=0.5)
+    return time.monotonic() - since
 
 
 @pytest.fixture(scope="module")
@@ -121,16 +132,14 @@ def test_nothing_is_lost_and_work_goes_on(stack: Stack, name: str, record_proper
         fault.happen(stack)
         over = time.monotonic()
         pk = asked.result()
-        until(
-            lambda: load.phase(pk) == "Running", "what was asked for meanwhile to run", fault.soon, every=0.5,
-            told=lambda: load.phase(pk),
-        )  # fmt: skip
-        took = time.monotonic() - over
+        applied = waited(lambda: load.state(pk)[0], "what was asked for meanwhile in the cluster", over)
+        ran = waited(lambda: load.state(pk)[1] == "Running", "what was asked for meanwhile to run", over)
         time.sleep(BEFORE_SECONDS)
         back = time.monotonic()
         load.stop()
-        refused, after = load.failed_between(begins, over + took), load.failed_between(over + took, back)
-        record_property("seconds_until_work_goes_on", round(took, 1))
+        refused, after = load.failed_between(begins, over + ran), load.failed_between(over + ran, back)
+        record_property("seconds_until_applied", round(applied, 1))
+        record_property("seconds_until_it_runs", round(ran, 1))
         record_property("refused", dict(refused))
         record_property("requests", len(load.asked))
         record_property("slowest_seconds", round(max(each.seconds for each in load.asked), 1))
@@ -138,12 +147,13 @@ def test_nothing_is_lost_and_work_goes_on(stack: Stack, name: str, record_proper
         load.clear(120)
     assert (before, dict(after)) == ([], {}), "who has no fault must not be refused"
     assert fault.refuses or not refused
-    assert took <= patient(fault.soon)
+    assert (applied <= patient(SOON_SECONDS), ran <= patient(fault.runs)) == (True, True)
 
 
 def test_a_stack_has_no_traceback_left(stack: Stack) -> None:
-    """After all of the above: what failed was said in words."""
-    said = {name: stack.log(name).read_text().partition("Traceback") for name in stack.names}
+    """After all of the above: what failed was said in words, but for Celery's consumer when Redis goes."""
+    said = {name: BROKER_LOST.sub("", stack.log(name).read_text()) for name in stack.names}
+    parts = {name: text.partition("Traceback") for name, text in said.items()}
     assert {
-        name: before[-500:] + after[:2500] for name, (before, found, after) in said.items() if found
+        name: before[-500:] + after[:2500] for name, (before, found, after) in parts.items() if found
     } == {}

@@ -25,7 +25,7 @@ _DETECT_EVERY, _DETECT_AGAIN = 120, 6
 """Beats between two looks at what the cluster can do; while it lacks something that people bring."""
 _WATCH_SECONDS = 240
 _LONGEST_WAIT = 8.0
-_ABSENT_WAIT = 30.0
+_STARTING_WAIT, _ABSENT_WAIT = 2.0, 30.0
 _STALE_POSITION = timedelta(hours=1)
 _GOODBYE = 2.0
 _LISTS_AT_ONCE = 2
@@ -45,7 +45,7 @@ class Follower(threading.Thread):
         self._watcher = watcher
         self._stream: WatchStream | None = None
         self._failures = 0
-        self._refused = ""
+        self._refusals, self._refused = 0, ""
         self._forget = threading.Event()
 
     def run(self) -> None:
@@ -56,22 +56,33 @@ class Follower(threading.Thread):
                 self._version = ""
             try:
                 self._follow()
-                self._failures, self._refused = 0, ""
+                self._failures, self._refusals, self._refused = 0, 0, ""
             except Expired:
                 self._version = ""
             except Rejected as error:
-                # The kind is not served, or not for us: look again now and then, and say so once.
-                if error.message != self._refused:
-                    _log.info("%s is not watched: %s", self._kind.kind, error.message)
-                self._refused = error.message
                 self._version = ""
-                self._watcher.stop.wait(_ABSENT_WAIT * random.uniform(0.5, 1.0))
+                self._watcher.stop.wait(self._refusal(error.message) * random.uniform(0.5, 1.0))
             except Unreachable as error:
                 self._stumble(error)
             except Exception:  # noqa: BLE001 - a mistake of ours must not end the watch of a kind for good
                 _log.exception("the watch of %s failed", self._kind.kind)
                 self._version = ""
                 self._watcher.stop.wait(_LONGEST_WAIT)
+
+    def _refusal(self, words: str) -> float:
+        """The kind is not served, or not for us: look again now and then, and say so once. Answers in how many
+        seconds.
+
+        RULE: the first time, soon and without a word. An API server that has just started refuses for a moment
+        what it grants.
+        """
+        self._refusals += 1
+        if self._refusals == 1:
+            return _STARTING_WAIT
+        if words != self._refused:
+            _log.info("%s is not watched: %s", self._kind.kind, words)
+        self._refused = words
+        return _ABSENT_WAIT
 
     def forget(self) -> None:
         """List anew: what was known is of another cluster."""
