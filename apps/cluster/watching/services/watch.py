@@ -70,11 +70,11 @@ class Follower(threading.Thread):
                 self._watcher.stop.wait(_LONGEST_WAIT)
 
     def _refusal(self, words: str) -> float:
-        """The kind is not served, or not for us: look again now and then, and say so once. Answers in how many
-        seconds.
+        """The kind is not served, or not for us: look again now and then, and say so once. Answers in how
+        many seconds.
 
-        RULE: the first time, soon and without a word. An API server that has just started refuses for a moment
-        what it grants.
+        RULE: the first time, soon and without a word. An API server that has just started refuses for a
+        moment what it grants.
         """
         self._refusals += 1
         if self._refusals == 1:
