@@ -1,6 +1,7 @@
 """How the watch of one kind goes on after whatever happens to it."""
 
 from collections.abc import Iterator
+from threading import Event
 from typing import Any
 
 import pytest
@@ -60,7 +61,8 @@ class Scripted(FakeCluster):
 @pytest.fixture(autouse=True)
 def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watch, "_LONGEST_WAIT", 0.001)
-    monkeypatch.setattr(watch, "_ABSENT_WAIT", 0.001)
+    monkeypatch.setattr(watch, "_STARTING_WAIT", 0.001)
+    monkeypatch.setattr(watch, "_ABSENT_WAIT", 0.002)
 
 
 class Told(Ingest):
@@ -70,6 +72,18 @@ class Told(Ingest):
         super().put(message)
         if isinstance(message, Listed):
             message.written.set()
+
+
+class Waits(Event):
+    """Remembers for how long somebody would have waited."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waits: list[float] = []
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self.waits.append(timeout or 0.0)
+        return self.is_set()
 
 
 def watching(scripted: Scripted) -> Watcher:
@@ -143,6 +157,22 @@ def test_a_kind_that_is_not_served_is_looked_for_again() -> None:
     follow(scripted)
 
     assert (scripted.lists, scripted.asked) == (2, ["100", "200"])
+
+
+@pytest.mark.parametrize(("times", "longest", "words"), [(1, 0.001, 0), (3, 0.002, 1)])
+def test_a_kind_that_is_refused_once_is_looked_at_again_soon_and_without_a_word(
+    times: int, longest: float, words: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As by a server that has just started; one that goes on refusing is asked now and then."""
+    caplog.set_level("INFO")
+    refusal: list[WatchEvent | Exception] = [Rejected(403, "Forbidden", "cannot list jobs")]
+    watcher = watching(Scripted(*[refusal] * times, []))
+    watcher.stop = Waits()
+
+    Follower("Job", "", watcher).run()
+
+    assert longest / 2 <= max(watcher.stop.waits) <= longest
+    assert caplog.text.count("Job is not watched") == words
 
 
 def test_a_mistake_of_ours_does_not_end_the_watch_of_a_kind(caplog: pytest.LogCaptureFixture) -> None:
