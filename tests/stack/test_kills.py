@@ -24,21 +24,23 @@ pytestmark = [pytest.mark.exhaustive, pytest.mark.plane, pytest.mark.timeout(180
 AWAY_SECONDS = float(os.environ.get("STACK_AWAY_SECONDS", "20"))
 """How long the cluster is away; a server of ours at most 60."""
 BEFORE_SECONDS = 5.0
-SOON_SECONDS = 10.0
 OF_KUBERNETES = 90.0
 """How long its own controllers may take to look again after their server was away."""
+LONGEST_BACK_OFF = 60.0
+"""Of a row. That a webhook answers again nobody says: each row finds it by its own next attempt."""
 BROKER_LOST = re.compile(r"consumer: Connection to broker lost.*?\nTraceback .*?(?=\n\[|\Z)", re.DOTALL)
 Record = Callable[[str, object], None]
 
 
 @dataclass(frozen=True)
 class Fault:
-    """What happens, and what may come of it: a job that was asked for meanwhile is in the cluster within
-    SOON_SECONDS afterwards and runs within `runs`; where it `refuses`, requests may fail while it lasts.
+    """What happens, and what may come of it, in seconds afterwards: a job that was asked for meanwhile is in
+    the cluster within `applied` and runs within `runs`; where it `refuses`, requests may fail while it lasts.
     """
 
     happen: Callable[[Stack], None]
     runs: float = 20
+    applied: float = 10
     refuses: bool = False
 
 
@@ -98,7 +100,7 @@ FAULTS = {
     "Redis away": Fault(queue_is_away),
     "API server killed": Fault(away("kube-apiserver", Outage.KILL), OF_KUBERNETES),
     "API server hung": Fault(away("kube-apiserver", Outage.PAUSE), OF_KUBERNETES),
-    "Kueue killed": Fault(away("kueue", Outage.KILL), OF_KUBERNETES),
+    "Kueue killed": Fault(away("kueue", Outage.KILL), OF_KUBERNETES, LONGEST_BACK_OFF),
 }
 
 
@@ -147,7 +149,7 @@ def test_nothing_is_lost_and_work_goes_on(stack: Stack, name: str, record_proper
         load.clear(120)
     assert (before, dict(after)) == ([], {}), "who has no fault must not be refused"
     assert fault.refuses or not refused
-    assert (applied <= patient(SOON_SECONDS), ran <= patient(fault.runs)) == (True, True)
+    assert (applied <= patient(fault.applied), ran <= patient(fault.runs)) == (True, True)
 
 
 def test_a_stack_has_no_traceback_left(stack: Stack) -> None:
