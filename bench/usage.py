@@ -17,6 +17,7 @@ from urllib.parse import urlencode
 from bench.figures import Ratio, milliseconds
 from bench.raw import raw_sums
 from bench.week import HOURLY, Week, checked
+from tests.web.page_list import headers_of
 
 Line = dict[str, object]
 MILLION = 1_000_000
@@ -146,7 +147,7 @@ def _signed_in(username: str, *, role: str = "") -> Any:
 
 
 def _get(client: Any, url: str) -> Any:
-    answer = client.get(url)
+    answer = client.get(url, headers=headers_of(url))
     if answer.status_code != 200 or b"could not be made" in answer.content:
         raise AssertionError((url, answer.status_code, answer.content[:300]))
     return answer

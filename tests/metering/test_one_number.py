@@ -231,7 +231,7 @@ def test_the_headlines_and_tables_of_money_are_the_rules_to_the_cent(scene: Cast
         assert "As of 15:0" in shown
     beside = text(client_of(scene.leon), "/t/vision/quota/?part=spent", hx_request="true")
     assert re.search(rf"Recoverable waste {cut.recoverable}, .*Inefficiency {cut.inefficiency} ", beside)
-    fleet, team = (scene.petra, "/console/"), (scene.leon, "/t/vision/usage/")
+    fleet, team = (scene.petra, "/console/"), (scene.leon, "/t/vision/usage/?part=who")
     by_row = [
         (*fleet, rule(Group.TENANT)),
         (*fleet, rule(Group.DEPARTMENT)),
@@ -239,7 +239,7 @@ def test_the_headlines_and_tables_of_money_are_the_rules_to_the_cent(scene: Cast
         (*team, rule(Group.MEMBER, {"tenant": scene.vision}, ROLLED)),
     ]
     for user, url, lines in by_row:
-        shown = text(client_of(user), url)
+        shown = text(client_of(user), url, **({"hx_request": "true"} if "part=" in url else {}))
         for line in lines.values():
             cut = split_of(line)
             row = rf"{cut.effective} {cut.recoverable} (\d+ % )?{cut.inefficiency} "

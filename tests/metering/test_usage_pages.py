@@ -54,8 +54,11 @@ def test_a_hoarders_page_says_what_nvidia_smi_says_and_what_the_silicon_did(
 
 
 def test_a_teams_page_sums_its_own_workloads_alone(used: Used, signed_in: SignedIn) -> None:
-    shown = text_of(signed_in(used.cast.rosa), "/t/vision/usage/")
-    assert "vit-old" in shown
+    client = signed_in(used.cast.rosa)
+    tables = text_of(client, "/t/vision/usage/?part=who", **ASKED)
+    assert "vit-old" in tables
+    assert "secret-run" not in tables
+    shown = text_of(client, "/t/vision/usage/")
     assert "secret-run" not in shown
     assert "GPU-0000-cccc"[-4:] not in shown
     assert "gpu-01 bbbb" in shown
@@ -241,13 +244,14 @@ def test_money_ends_with_the_last_whole_bucket_or_is_that_of_the_first_minutes(u
     day = use.asked(QueryDict("span=24h"))
     allocations = Allocation.objects.filter(workload=used.trains)
     allocations.update(ended_at=None)
-    whole = team_usage.spent(actor, used.cast.vision, day, now=now).bill
+    whole = team_usage.charged(actor, used.cast.vision, day, now=now)
     assert (whole.begins, whole.ends) == (used.now - DAY, used.now)
     Bucket.objects.all().delete()
     Allocation.objects.exclude(workload=used.trains).delete()
     allocations.update(started_at=now - timedelta(minutes=1))
-    first = team_usage.spent(actor, used.cast.vision, day, now=now).bill
-    assert [line.name for line in first.lines] == ["bert-ft"]
+    first = team_usage.charged(actor, used.cast.vision, day, now=now)
+    works = team_usage.spent(actor, used.cast.vision, day, now=now).works
+    assert [line.name for line in works] == ["bert-ft"]
     assert first.total.charged == Decimal("0.049"), "2.94 an hour, for a minute"
 
 

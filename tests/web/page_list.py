@@ -12,6 +12,7 @@ TEAM = (
     "/t/{tenant}/new/notebook/",
     "/t/{tenant}/usage/",
     "/t/{tenant}/usage/?span=7d",
+    "/t/{tenant}/usage/?span=7d&part=who",
     "/t/{tenant}/bill/",
     "/t/{tenant}/allocations/",
     "/t/{tenant}/findings/",
@@ -54,3 +55,8 @@ def addresses(tenant: str, workload: object) -> dict[str, list[str]]:
         who: [page.format(tenant=tenant, workload=workload) for page in pages]
         for who, pages in (("lead", TEAM), ("platform", CONSOLE))
     }
+
+
+def headers_of(url: str) -> dict[str, str]:
+    """What a browser says beside: a part of a page is asked for by htmx."""
+    return {"HX-Request": "true"} if "part=" in url else {}

@@ -17,7 +17,7 @@ from apps.tenants.specs import Role
 from tests import factories
 from tests.sample import every
 from tests.web import api_scene
-from tests.web.page_list import addresses
+from tests.web.page_list import addresses, headers_of
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("no_broker")]
 STATEMENTS = {
@@ -32,6 +32,7 @@ STATEMENTS = {
     "/t/T/new/notebook/": 22,
     "/t/T/usage/": 22,
     "/t/T/usage/?span=7d": 21,
+    "/t/T/usage/?span=7d&part=who": 18,
     "/t/T/bill/": 25,
     "/t/T/allocations/": 9,
     "/t/T/findings/": 15,
@@ -90,9 +91,9 @@ def counted(now: datetime, *, workloads: int, offers: int) -> dict[str, int]:
         client = Client()
         client.force_login(people[who])
         for url in urls:
-            assert client.get(url).status_code == 200, url
+            assert client.get(url, headers=headers_of(url)).status_code == 200, url
             with CaptureQueriesContext(connection) as statements:
-                client.get(url)
+                client.get(url, headers=headers_of(url))
             found[url.replace(scene.tenant.slug, "T").replace(str(ended.pk), "W")] = len(statements)
     return found
 

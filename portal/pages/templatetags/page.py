@@ -314,9 +314,10 @@ def mig_layout(blocks: list[charts.Block], slices: int = 8) -> SafeString:
 
 
 @register.simple_tag(takes_context=True)
-def live(context: Mapping[str, Any], name: str, every: int = 0) -> str:
+def live(context: Mapping[str, Any], name: str, every: int = 0, *, later: bool = False) -> str:
     """The attributes of a part that refreshes alone: id, partial, `?part=` and live event have one name. What
-    no event tells of is asked for `every` so many seconds besides.
+    no event tells of is asked for `every` so many seconds besides; of a part that comes `later` this is the
+    place, and the page asks for it once it is there.
 
     Forms inside inherit none of it: a click would wait for the refresh and be lost with it.
     """
@@ -329,7 +330,7 @@ def live(context: Mapping[str, Any], name: str, every: int = 0) -> str:
         request.path,
         query.urlencode(),
         # live.js looks for the word `live`: a comma behind it would be part of it.
-        f"every {every}s, live" if every else "live",
+        "load, live" if later else f"every {every}s, live" if every else "live",
     )
 
 

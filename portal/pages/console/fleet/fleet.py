@@ -107,7 +107,7 @@ def page(actor: Actor, query: QueryDict, *, now: datetime) -> dict[str, Any]:
 
 
 def since_midnight(actor: Actor, *, now: datetime) -> Wasted:
-    """What today cost and what of it was wasted, by the rule of a team's (`team_usage.spent`): it ends with
+    """What today cost and what of it was wasted, by the rule of a team's (`team_usage.charged`): it ends with
     the last whole bucket, and is told to the second while there is nothing else.
     """
     begins, ends = line_items.midnight(now), floor(now, LEVELS[0])

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 from uuid import UUID
 
+from django.db.models import QuerySet
 from django.http import HttpResponse, QueryDict
 from django.urls import reverse
 
@@ -13,8 +14,9 @@ from apps.accounts.specs import Actor
 from apps.errors import NotFound
 from apps.metering.allocations.selectors import allocations
 from apps.metering.billing.selectors import costs
-from apps.metering.billing.selectors.costs import Group
+from apps.metering.billing.selectors.costs import CostLine, Group
 from apps.metering.ledger.rules.buckets import LEVELS, floor
+from apps.metering.models import Allocation
 from apps.metering.usage.selectors import account_sums, series
 from apps.tenants.models import Tenant
 from apps.web.requests.sheets import csv_file
@@ -61,16 +63,16 @@ class Work(NamedTuple):
 
 @dataclass(frozen=True)
 class Spent:
-    """The tenant's money over the time shown, by workload and by member."""
+    """Who spent the tenant's money over the time shown: by workload and by member."""
 
     slug: str
-    bill: Bill
+    works: Sequence[Line]
     members: Sequence[Line]
 
     @property
     def workloads(self) -> Sequence[Line]:
         """Those that a page has room for, with where each leads: they are the few of hundreds."""
-        return [replace(each, url=self._url(each.key)) for each in self.bill.lines[:MOST_ROWS]]
+        return [replace(each, url=self._url(each.key)) for each in self.works[:MOST_ROWS]]
 
     def _url(self, work: "Work | None") -> str:
         return reverse("workload", args=[self.slug, work.pk]) if work else ""
@@ -89,6 +91,7 @@ def page(actor: Actor, tenant: Tenant, query: QueryDict, *, now: datetime) -> di
         **{f"{what}_file": reverse("usage-file", args=[tenant.slug, what]) for what in FILES},
         "bill_url": reverse("bill", args=[tenant.slug]),
         "findings_url": reverse("findings", args=[tenant.slug]),
+        "charged": part(lambda: charged(actor, tenant, wanted, now=now)),
         "spent": part(lambda: spent(actor, tenant, wanted, now=now)),
         "use": part(lambda: use.shown(of_all, held, wanted, now=now)),
         "heat": part(lambda: heat.shown(rows, wanted, now=now, skip=skip)),
@@ -97,32 +100,41 @@ def page(actor: Actor, tenant: Tenant, query: QueryDict, *, now: datetime) -> di
     }
 
 
+def charged(actor: Actor, tenant: Tenant, wanted: Asked, *, now: datetime) -> Bill:
+    """Charged, effective and wasted in the time shown, all of the tenant's workloads together."""
+    held = allocations.allocations_for(actor).filter(tenant=tenant)
+    lines, (begins, ends) = _costs(held, Group.TENANT, wanted, now)
+    return Bill(begins, ends, Money.total([wasted.money_of(line) for line in lines]))
+
+
 def spent(actor: Actor, tenant: Tenant, wanted: Asked, *, now: datetime) -> Spent:
-    """Charged, effective and wasted in the time shown.
+    """The same by workload and by member: there are hundreds of lines, each of them cut on its own, so that a
+    page asks for them once it is there.
+    """
+    held = allocations.allocations_for(actor).filter(tenant=tenant)
+    lines, _ = _costs(held, Group.WORKLOAD, wanted, now)
+    found = Workload.objects.filter(pk__in=[line.key for line in lines if line.key])
+    shown = found.values_list("pk", "name", "kind", "owner__username", "owner__display_name")
+    works = {str(pk): Work(pk, name, kind, Person(*whose)) for pk, name, kind, *whose in shown}
+    money = [(works.get(line.key), wasted.money_of(line)) for line in lines]
+    by_member = wasted.folded([(row and row.owner, each) for row, each in money], _named_person)
+    return Spent(tenant.slug, wasted.folded(money, _named_work), by_member)
+
+
+def _costs(
+    held: QuerySet[Allocation], group: Group, wanted: Asked, now: datetime
+) -> tuple[Sequence[CostLine], tuple[datetime, datetime]]:
+    """What was held in the time shown, and that time.
 
     RULE: it ends, as the pictures do, with the last whole bucket: a cut through one costs as much as all the
     rest. What began after that is told to the second while there is nothing else.
     """
     whole = floor(now, LEVELS[0])
-    bill, members = _spent(actor, tenant, (whole - BACK[wanted.span], whole), now)
-    if not bill.lines:
-        bill, members = _spent(actor, tenant, (whole, now), now)
-    return Spent(tenant.slug, bill, members)
-
-
-def _spent(
-    actor: Actor, tenant: Tenant, span: tuple[datetime, datetime], now: datetime
-) -> tuple[Bill, Sequence[Line]]:
-    begins, ends = span
-    held = allocations.allocations_for(actor).filter(tenant=tenant)
-    lines = costs.costs(held, Group.WORKLOAD, begins=begins, ends=ends, now=now)
-    found = Workload.objects.filter(pk__in=[line.key for line in lines if line.key])
-    shown = found.values_list("pk", "name", "kind", "owner__username", "owner__display_name")
-    works = {str(pk): Work(pk, name, kind, Person(*whose)) for pk, name, kind, *whose in shown}
-    money = [(works.get(line.key), wasted.money_of(line)) for line in lines]
-    by_work = wasted.folded(money, _named_work)
-    by_member = wasted.folded([(row and row.owner, each) for row, each in money], _named_person)
-    return Bill(begins, ends, Money.total([each for _, each in money]), by_work), by_member
+    span = whole - BACK[wanted.span], whole
+    if not (lines := costs.costs(held, group, begins=span[0], ends=span[1], now=now)):
+        span = whole, now
+        lines = costs.costs(held, group, begins=span[0], ends=span[1], now=now)
+    return lines, span
 
 
 def csv_of(actor: Actor, tenant: Tenant, what: str, query: QueryDict, *, now: datetime) -> HttpResponse:
@@ -136,7 +148,7 @@ def csv_of(actor: Actor, tenant: Tenant, what: str, query: QueryDict, *, now: da
     if what not in FILES:
         raise NotFound
     found = spent(actor, tenant, wanted, now=now)
-    lines = found.members if what == "members" else found.bill.lines
+    lines = found.members if what == "members" else found.works
     return csv_file(f"{name}-{wanted.span}", wasted.HEAD, wasted.cells(lines))
 
 

@@ -120,7 +120,7 @@ class Bill:
     begins: datetime
     ends: datetime
     total: Money
-    lines: Sequence[Line]
+    lines: Sequence[Line] = ()
 
 
 def money_of(line: CostLine) -> Money:
