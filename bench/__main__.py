@@ -9,6 +9,7 @@ speed. g3 stands beside a peer, JupyterHub. g1 to g5 need a control plane, door 
 import argparse
 import json
 import os
+import platform
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -105,7 +106,7 @@ def _tell(lines: Iterable[Line]) -> None:
     for line in lines:
         stamp: Line = {"load": round(os.getloadavg()[0], 1)}
         if "round" not in line:
-            stamp |= {"commit": commit(), "date": f"{datetime.now(UTC):%Y-%m-%d}"}
+            stamp |= {"commit": commit(), "date": f"{datetime.now(UTC):%Y-%m-%d}", "python": platform.python_version()}
         sys.stdout.write(json.dumps({**line, **stamp}) + "\n")
         sys.stdout.flush()
 

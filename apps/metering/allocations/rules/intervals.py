@@ -1,12 +1,13 @@
 """One device held for a time, and exact durations. Pure."""
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from fractions import Fraction
+from typing import NamedTuple
+
+_MICROSECOND = timedelta(microseconds=1)
 
 
-@dataclass(frozen=True)
-class Interval:
+class Interval(NamedTuple):
     """One device held in [started_at, ended_at)."""
 
     started_at: datetime
@@ -15,7 +16,7 @@ class Interval:
 
 def micros(span: timedelta) -> int:
     """A duration in microseconds."""
-    return span // timedelta(microseconds=1)
+    return span // _MICROSECOND
 
 
 def seconds_of(span: timedelta) -> Fraction:
@@ -25,5 +26,6 @@ def seconds_of(span: timedelta) -> Fraction:
 
 def clipped(interval: Interval, begins: datetime, ends: datetime) -> Interval | None:
     """The part inside [begins, ends); None when there is none."""
-    part = Interval(max(interval.started_at, begins), min(interval.ended_at, ends))
-    return part if part.started_at < part.ended_at else None
+    started_at, ended_at = interval
+    first, last = max(started_at, begins), min(ended_at, ends)
+    return Interval(first, last) if first < last else None

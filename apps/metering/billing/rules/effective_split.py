@@ -20,6 +20,7 @@ from fractions import Fraction
 from itertools import pairwise
 
 from apps.metering.billing.rules import pricing
+from apps.metering.billing.rules.pricing import Rate
 
 LEVELS = (86_400, 3_600, 300)
 RECOVERABLE = ("hoarded", "zombie", "crashing", "oversized")
@@ -121,9 +122,16 @@ def parts(money: Fraction, length: int, done: Done) -> dict[str, Fraction]:
     in proportion. A roll-up that does not reach as far as the allocation yet tells of its own time only.
     """
     whole = max(length, done.held) * MILLION
-    if not whole:
-        return {}
-    above, below = money.numerator, money.denominator * whole
+    return _shared(money.numerator, money.denominator * whole, done) if whole else {}
+
+
+def parts_at(hourly: Rate, done: Done) -> dict[str, Fraction]:
+    """The same of roll-ups that lie wholly in the time that is paid for, at one price per hour."""
+    above, below = hourly.as_integer_ratio()
+    return _shared(above, below * pricing.MICROS_PER_HOUR * MILLION, done)
+
+
+def _shared(above: int, below: int, done: Done) -> dict[str, Fraction]:
     return {
         name: Fraction(above * figure, below) if (figure := getattr(done, name)) else _NOTHING
         for name in _NAMES

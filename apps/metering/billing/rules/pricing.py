@@ -107,7 +107,7 @@ def billed(interval: Interval, prices: Sequence[PricePeriod]) -> Interval:
         return interval
     unit = timedelta(seconds=known.least_seconds)
     rest = (interval.ended_at - interval.started_at) % unit
-    return Interval(interval.started_at, interval.ended_at + (unit - rest if rest else timedelta(0)))
+    return Interval(interval.started_at, interval.ended_at + unit - rest) if rest else interval
 
 
 def amount(exact: Fraction) -> Decimal:

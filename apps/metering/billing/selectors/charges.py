@@ -232,8 +232,8 @@ def _learn_in_bulk(work: _Work, rows: QuerySet[Allocation]) -> None:
             for price_key, _, done in _summed(
                 work, found.filter(_in_spans(stretch.spans, _whose(work))), keys
             ):
-                money = pricing.money(work.price_from(price_key, stretch.begins), done.held)
-                work.found[price_key].learn(effective_split.parts(money, done.held, done))
+                hourly = work.price_from(price_key, stretch.begins)
+                work.found[price_key].learn(effective_split.parts_at(hourly, done))
     _learn_edges(work, found, plan.edges, keys)
 
 
