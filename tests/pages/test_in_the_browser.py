@@ -21,6 +21,7 @@ def pages(scene: Scene) -> list[str]:
     asking = ("new/", "new/notebook/", "new/notebook/h100-1g-10gb/", "new/job/h100-1g-10gb/", HELP)
     team = ("", "workloads/", *asking, "isolation/", "quota/")
     own = ("", "logs/", "yaml/", "stop/", "delete/")
+    works = "workloads/workload/"
     return [
         "/",
         "/notices/",
@@ -35,6 +36,7 @@ def pages(scene: Scene) -> list[str]:
         f"/console/queue/{scene.waiting.pk}/hold/",
         "/console/nodes/",
         "/console/nodes/gpu-01/",
+        *(f"/console/records/{tail}" for tail in ("", works, f"{works}{scene.running.pk}/")),
     ]
 
 
