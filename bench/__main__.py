@@ -106,7 +106,8 @@ def _tell(lines: Iterable[Line]) -> None:
     for line in lines:
         stamp: Line = {"load": round(os.getloadavg()[0], 1)}
         if "round" not in line:
-            stamp |= {"commit": commit(), "date": f"{datetime.now(UTC):%Y-%m-%d}", "python": platform.python_version()}
+            stamp |= {"commit": commit(), "date": f"{datetime.now(UTC):%Y-%m-%d}"}
+            stamp |= {"python": platform.python_version()}
         sys.stdout.write(json.dumps({**line, **stamp}) + "\n")
         sys.stdout.flush()
 

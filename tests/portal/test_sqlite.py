@@ -1,11 +1,12 @@
 """What is our own in SQLite's backend."""
 
+from datetime import UTC, datetime
 from uuid import uuid4
 
 import pytest
 from django.db import connection
-from django.db.models import Value
-from django.db.models.fields import UUIDField
+from django.db.models import ExpressionWrapper, Value
+from django.db.models.fields import CharField, DateTimeField, UUIDField
 from django.db.models.functions import Cast
 
 from apps.accounts.models import User
@@ -25,3 +26,25 @@ def test_a_uuid_is_parsed_once_however_often_it_is_read() -> None:
     (first, nothing), (second, _) = asked.get(), asked.get()
     assert (first, nothing) == (value, None)
     assert first is second
+
+
+@pytest.mark.parametrize(
+    ("text", "time"),
+    [
+        ("2026-11-29 17:25:48", datetime(2026, 11, 29, 17, 25, 48, tzinfo=UTC)),
+        ("2026-11-29 17:25:48.000012", datetime(2026, 11, 29, 17, 25, 48, 12, tzinfo=UTC)),
+        ("2026-11-29 17:25:48.5", datetime(2026, 11, 29, 17, 25, 48, 500_000, tzinfo=UTC)),
+        ("2026-11-29 18:25:48+01:00", datetime(2026, 11, 29, 17, 25, 48, tzinfo=UTC)),
+        ("2026-11-29 7:05", datetime(2026, 11, 29, 7, 5, tzinfo=UTC)),
+        (None, None),
+    ],
+)
+@pytest.mark.skipif(connection.vendor != "sqlite", reason="PostgreSQL has a type for times")
+def test_a_time_is_read_as_django_reads_it(text: str | None, time: datetime | None) -> None:
+    make_user("rosa")
+    stored = Cast(Value(text, output_field=CharField()), CharField())
+    (known,) = User.objects.annotate(at=ExpressionWrapper(stored, DateTimeField())).values_list(
+        "at", flat=True
+    )
+    assert known == time
+    assert known is None or known.tzinfo is not None

@@ -9,10 +9,12 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
+from typing import NamedTuple
 from uuid import UUID
 
 from django.db.models import QuerySet
 
+from apps.cluster import request_cache
 from apps.metering.allocations.rules import intervals
 from apps.metering.allocations.rules.intervals import Interval
 from apps.metering.billing.rules import forecast, pricing
@@ -118,7 +120,7 @@ def charges_in(
     """The same of intervals that were read already; `rows` are their allocations."""
     exact = charges.charges_in(rows, known, *period, now=now)
     here = known.within(*period)
-    works = dict(_workloads(here.held).values_list("pk", "slug"))
+    works = {pk: work.slug for pk, work in named(each.workload for each in here.held).items()}
     sold = Offer.objects.filter(pk__in={key.offer for key in exact}).values_list("pk", "name", "mechanism")
     offers = {pk: name for pk, name, _ in sold}
     bare = {pk for pk, _, mechanism in sold if mechanism == Mechanism.NODE}
@@ -220,6 +222,20 @@ def days(begins: datetime, ends: datetime) -> list[Period]:
     return found
 
 
+class Named(NamedTuple):
+    """What a line says of its workload."""
+
+    slug: str
+    owner: UUID
+
+
+def named(works: Iterable[UUID | None]) -> Mapping[UUID, Named]:
+    """The same of many, read once for all that is made of a bill."""
+    ids = frozenset(filter(None, works))
+    rows = Workload.objects.filter(pk__in=ids).values_list("pk", "slug", "owner_id")
+    return request_cache.memo(("named", ids), lambda: {pk: Named(slug, owner) for pk, slug, owner in rows})
+
+
 def _workloads(held: Iterable[Held]) -> QuerySet[Workload]:
     return Workload.objects.filter(pk__in={each.workload for each in held if each.workload})
 
@@ -283,6 +299,8 @@ def _in_force(periods: Sequence[PricePeriod], span: Interval, period: Period) ->
     part = intervals.clipped(span, *period)
     if part is None:
         return set()
+    if len(periods) == 1 and periods[0].valid_from <= part.started_at:
+        return {periods[0].hourly}
     later = {each.hourly for each in periods if part.started_at < each.valid_from < part.ended_at}
     return later | {pricing.price_at(part.started_at, periods)}
 

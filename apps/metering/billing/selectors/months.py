@@ -200,8 +200,8 @@ def alone(rows: Sequence[Row]) -> list[Row]:
 
 def owners_of(rows: Sequence[Row]) -> dict[UUID, UUID]:
     """Who owns the workloads of these rows."""
-    works = {row.line.key.workload for row in rows if row.line.key.workload}
-    return dict(Workload.objects.filter(pk__in=works).values_list("pk", "owner_id"))
+    works = line_items.named(row.line.key.workload for row in rows)
+    return {pk: work.owner for pk, work in works.items()}
 
 
 def foreseen(month: Month, *, now: datetime, held: MonthHoldings | None = None) -> Outlook | None:

@@ -6,6 +6,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_POST, require_safe
 
 from apps.accounts.actors import actor_of
+from apps.cluster import request_cache
 from apps.metering.billing.services import statements
 from apps.tenants.selectors import tenant_for
 from portal.pages.parts.htmx import redirect_after, render_page
@@ -13,6 +14,7 @@ from portal.pages.team.usage import bill
 
 
 @require_safe
+@request_cache.scope()
 def bill_page(request: HttpRequest, tenant: str) -> HttpResponse:
     """A month in two prices; for htmx the lines of one person."""
     actor, now = actor_of(request), bill.as_of(request.GET, timezone.now())
