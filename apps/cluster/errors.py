@@ -9,6 +9,9 @@ from collections.abc import Sequence
 
 from apps.errors import ClusterUnavailable
 
+WEBHOOK_AWAY = "WebhookUnavailable"
+"""The reason of an `Unreachable` whose API server answers, while a webhook that fails closed does not."""
+
 
 class Unreachable(ClusterUnavailable):
     """No usable answer: the network, the credentials, or a server that is itself in trouble. Trying again

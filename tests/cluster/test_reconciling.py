@@ -9,7 +9,7 @@ import pytest
 from django.db import OperationalError, connection
 from django.utils import timezone
 
-from apps.cluster.errors import Rejected, Throttled, Unreachable
+from apps.cluster.errors import WEBHOOK_AWAY, Rejected, Throttled, Unreachable
 from apps.cluster.gateway.port import Gateway
 from apps.cluster.models import Cluster
 from apps.cluster.objects.conditions import condition, find
@@ -80,6 +80,53 @@ def test_a_silent_cluster_is_tried_again_later_and_later(row: Department) -> Non
     assert (row.observed_generation, row.attempts) == (0, 8)
     assert all(0.5 * 2**n <= wait <= 2**n + 1 for n, wait in enumerate(waits[:6]))
     assert max(waits) <= 61
+
+
+KEPT_OUT = Unreachable("The cluster's webhook k does not answer.", reason=WEBHOOK_AWAY)
+
+
+def longest_wait(row: Department) -> float:
+    """The longest of the back-offs after many failures at a webhook, in seconds."""
+    waits = []
+    for _ in range(8):
+        Department.objects.filter(pk=row.pk).update(attempts=9)
+        before = timezone.now()
+        reconcile(row, KEPT_OUT)
+        assert row.due_at is not None
+        waits.append((row.due_at - before).total_seconds())
+    return max(waits)
+
+
+def test_a_webhook_that_is_away_is_tried_every_few_seconds_while_few_wait_for_it(row: Department) -> None:
+    assert longest_wait(row) <= 9
+    for number in range(24):
+        factories.make_department(row.cluster, f"waits-{number}")
+    Department.objects.exclude(pk=row.pk).update(attempts=9)
+    assert longest_wait(row) > 25
+
+
+def test_the_first_that_a_webhook_lets_in_wakes_all_that_wait(
+    row: Department, hints: list[tuple[str, str]]
+) -> None:
+    later = timezone.now() + timedelta(minutes=1)
+    waits, fine = (factories.make_department(row.cluster, slug) for slug in ("waits", "fine"))
+    Department.objects.filter(pk=waits.pk).update(attempts=6, due_at=later)
+    Department.objects.filter(pk=fine.pk).update(due_at=later)
+    done = Result(outcome=converge.Outcome(1))
+
+    reconcile(row, done)
+    reconcile(row, KEPT_OUT)
+    reconcile(row, Unreachable("The cluster does not answer: refused."))
+    assert hints == []
+    reconcile(row, KEPT_OUT)
+    reconcile(row, done)
+
+    assert hints == [("department", str(waits.pk))]
+    waits.refresh_from_db()
+    fine.refresh_from_db()
+    assert waits.due_at is not None
+    assert waits.due_at <= timezone.now()
+    assert fine.due_at == later
 
 
 def test_a_busy_server_is_given_the_time_it_asks_for(row: Department) -> None:

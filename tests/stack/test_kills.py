@@ -26,8 +26,6 @@ AWAY_SECONDS = float(os.environ.get("STACK_AWAY_SECONDS", "20"))
 BEFORE_SECONDS = 5.0
 OF_KUBERNETES = 90.0
 """How long its own controllers may take to look again after their server was away."""
-LONGEST_BACK_OFF = 60.0
-"""Of a row. That a webhook answers again nobody says: each row finds it by its own next attempt."""
 BROKER_LOST = re.compile(r"consumer: Connection to broker lost.*?\nTraceback .*?(?=\n\[|\Z)", re.DOTALL)
 Record = Callable[[str, object], None]
 
@@ -100,7 +98,7 @@ FAULTS = {
     "Redis away": Fault(queue_is_away),
     "API server killed": Fault(away("kube-apiserver", Outage.KILL), OF_KUBERNETES),
     "API server hung": Fault(away("kube-apiserver", Outage.PAUSE), OF_KUBERNETES),
-    "Kueue killed": Fault(away("kueue", Outage.KILL), OF_KUBERNETES, LONGEST_BACK_OFF),
+    "Kueue killed": Fault(away("kueue", Outage.KILL), OF_KUBERNETES),
 }
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from apps.cluster.errors import Conflict, Expired, Rejected, Throttled, Unreachable
+from apps.cluster.errors import WEBHOOK_AWAY, Conflict, Expired, Rejected, Throttled, Unreachable
 from apps.cluster.specs import Body, EventType, WatchEvent
 
 _OTHER_MANAGER = re.compile(r'conflicts? with "([^"]+)"')
@@ -47,7 +47,7 @@ def judge(code: int, status: Mapping[str, Any], retry_after: float) -> Exception
         # The rest of the message is an address, and members read these words.
         if webhook := _WEBHOOK.search(message):
             words = f"The cluster's webhook {webhook[1]} does not answer."
-            return Unreachable(words, reason="WebhookUnavailable")
+            return Unreachable(words, reason=WEBHOOK_AWAY)
         return Unreachable(message)
     return Rejected(code, reason, message, causes)
 

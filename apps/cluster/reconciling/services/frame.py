@@ -21,10 +21,10 @@ from django.db.models.functions import Now
 from django.utils import timezone
 from prometheus_client import Counter, Histogram
 
-from apps.cluster.errors import Rejected, Unreachable
+from apps.cluster.errors import WEBHOOK_AWAY, Rejected, Unreachable
 from apps.cluster.gateway.port import Gateway, open_gateway
 from apps.cluster.models import Reconciled
-from apps.cluster.objects.conditions import SYNCED, condition, merge
+from apps.cluster.objects.conditions import SYNCED, condition, find, merge
 from apps.cluster.reconciling.services import lease as leases
 from apps.cluster.reconciling.services import sweep, wake
 from apps.cluster.reconciling.services.converge import Outcome
@@ -41,6 +41,8 @@ SECONDS = Histogram(
 
 HELD = "Nothing is written to its cluster until a platform engineer has reviewed the backup that was loaded."
 _LONGEST_BACK_OFF = 60.0
+_AT_A_WEBHOOK = 8.0
+_FEW = 24
 _log = logging.getLogger(__name__)
 Row = TypeVar("Row", bound=Reconciled)
 
@@ -80,7 +82,9 @@ def run_reconcile(
 
     A row that another worker holds is poked instead, so that nothing seen meanwhile is lost. An unreachable
     cluster and a refusal become the condition Synced=False in the cluster's own words, tried again after 1,
-    2, 4 .. 60 s. Where the database goes away meanwhile, the row is given back as soon as it answers.
+    2, 4 .. 60 s. Nobody says that a webhook answers again: while few rows wait for one, each tries it every
+    8 s at most, of many one does by chance, and the first that it lets in wakes all. Where the database goes
+    away meanwhile, the row is given back as soon as it answers.
     """
     lease = _claim(model, pk, related) or _poke_or_claim(model, pk, related)
     if lease is None:
@@ -100,6 +104,8 @@ def run_reconcile(
         # We slept past the lease: what we applied may be older than what our successor did.
         sweep.note([(owner, str(row.pk))])
         return None
+    if _is_let_in(row, values):
+        sweep.spread(row.cluster, timezone.now())
     is_asked, is_noted = _moved(model, row)
     if is_asked or is_noted:
         wake.hint(owner, row.pk, urgent=is_asked)
@@ -191,18 +197,32 @@ def _failed(
     row: Reconciled, now: datetime, reason: str, words: str, *, at_least: float = 0.0
 ) -> dict[str, Any]:
     fact = condition(SYNCED, False, reason, words)
+    longest = _AT_A_WEBHOOK if reason == WEBHOOK_AWAY and _are_few(row) else _LONGEST_BACK_OFF
     return {
         "conditions": merge(row.conditions, [fact], generation=row.generation, now=now),
         "attempts": row.attempts + 1,
-        "due_at": now + max(_back_off(row.attempts), timedelta(seconds=at_least)),
+        "due_at": now + max(_back_off(row.attempts, longest), timedelta(seconds=at_least)),
     }
 
 
-def _back_off(attempts: int) -> timedelta:
+def _back_off(attempts: int, longest: float = _LONGEST_BACK_OFF) -> timedelta:
     """1, 2, 4 .. 60 seconds, each by chance up to a half shorter, so that many rows do not come back
     together.
     """
-    return timedelta(seconds=min(_LONGEST_BACK_OFF, 2.0 ** min(attempts, 10)) * random.uniform(0.5, 1.0))
+    return timedelta(seconds=min(longest, 2.0 ** min(attempts, 10)) * random.uniform(0.5, 1.0))
+
+
+def _are_few(row: Reconciled) -> bool:
+    """Whether so few rows of its kind failed in its cluster that each may come back often."""
+    failed = type(row)._default_manager.filter(cluster=row.cluster, deleted_at=None, attempts__gt=0)
+    return failed.order_by()[:_FEW].count() < _FEW
+
+
+def _is_let_in(row: Reconciled, values: Mapping[str, Any]) -> bool:
+    """Whether a webhook kept it out the last time, and lets it in now; what is deleted needs no webhook."""
+    was, is_now = (find(conditions, SYNCED) for conditions in (row.conditions, values["conditions"]))
+    is_kept_out = was is not None and was["reason"] == WEBHOOK_AWAY and row.deleting_at is None
+    return is_kept_out and is_now is not None and is_now["status"] == "True"
 
 
 def _touch(row: Reconciled, values: Mapping[str, Any], now: datetime) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """Which rows need a reconcile although nobody said so: the safety net under every hint."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from enum import StrEnum
 from functools import cache
@@ -214,12 +214,26 @@ def recover(cluster: Cluster, now: datetime) -> int:
     a few seconds more, and a row that waited for a minute then would be the last to notice.
     """
     hinted = 0
-    for owner, label in ROWS.items():
-        model: type[Reconciled] = apps.get_model(label)
-        failed = model._default_manager.filter(cluster=cluster, deleted_at=None, attempts__gt=0)
+    for owner, failed in _failed(cluster):
         rows = list(failed.values_list("pk", flat=True))
         failed.update(due_at=now, attempts=1)
         for pk in rows:
             wake.hint(owner, pk, urgent=False)
         hinted += len(rows)
     return hinted
+
+
+def spread(cluster: Cluster, now: datetime) -> None:
+    """What kept a row out of the cluster let it in: rows that wait for their back-off try at once.
+
+    RULE: the first that is let in wakes all; those that follow it find nobody who still waits.
+    """
+    if any(failed.filter(due_at__gt=now).exists() for _, failed in _failed(cluster)):
+        recover(cluster, now)
+
+
+def _failed(cluster: Cluster) -> Iterator[tuple[str, QuerySet[Reconciled]]]:
+    """By row kind."""
+    for owner, label in ROWS.items():
+        model: type[Reconciled] = apps.get_model(label)
+        yield owner, model._default_manager.filter(cluster=cluster, deleted_at=None, attempts__gt=0)
