@@ -15,6 +15,7 @@ from apps.workloads.models import Workload
 from tests.conftest import SignedIn
 from tests.factories import make_quota
 from tests.metering.used_scene import Used, used
+from tests.web.page_list import headers_of
 
 __all__ = ["used"]
 
@@ -46,7 +47,7 @@ def make_finding(row: Workload, now: datetime) -> Finding:
 
 
 def anchors(client: Client, url: str) -> set[str]:
-    answer = client.get(url)
+    answer = client.get(url, headers=headers_of(url))
     assert answer.status_code == 200, url
     return set(LINK.findall(answer.content.decode()))
 
@@ -65,7 +66,8 @@ def test_each_page_links_its_figures_and_each_anchor_is_there(costly: Used, sign
         ),
         (leon, "/t/vision/usage/", {"money", "sm", "heat", "finding"}),
         (leon, "/t/vision/bill/", {"money", "statement", "budget"}),
-        (leon, "/t/vision/quota/", {"quota", "budget", "lent"}),
+        (leon, "/t/vision/quota/", {"quota", "budget"}),
+        (leon, "/t/vision/quota/?part=lent", {"lent"}),
         (leon, "/t/vision/findings/", {"finding", "judged"}),
         (leon, f"/t/vision/findings/{finding.pk}/", {"finding", "saving", "sm"}),
         (petra, "/console/", {"money", "sm", "idle", "finding"}),
@@ -80,7 +82,7 @@ def test_each_page_links_its_figures_and_each_anchor_is_there(costly: Used, sign
 def test_every_table_of_money_links_beside_it(costly: Used, signed_in: SignedIn) -> None:
     team = (costly.cast.leon, "/t/vision/usage/?part=who", 2)
     for user, url, tables in (team, (costly.cast.petra, "/console/", 2)):
-        shown = signed_in(user).get(url, headers={"HX-Request": "true"}).content.decode()
+        shown = signed_in(user).get(url, headers=headers_of(url)).content.decode()
         after = re.findall(
             r'<table class="cards money">.*?</table>\s*<p[^>]*>[^<]*<a class="how"', shown, re.DOTALL
         )

@@ -23,6 +23,8 @@ T0 = datetime(2026, 11, 20, tzinfo=UTC)
 HOUR = timedelta(hours=1)
 EDGES = [T0 + HOUR * number for number in range(5)]
 
+ASKED = {"HX-Request": "true"}
+
 
 def at(hours: float) -> datetime:
     return T0 + HOUR * hours
@@ -90,7 +92,7 @@ def test_page_file_and_rest_tell_the_same(cast: Cast, client: Client) -> None:
     for device in ("d1", "d2", "d3"):
         hold(cast, cast.vision, now - 8 * 24 * HOUR, None, device)
     client.force_login(cast.rosa)
-    page = " ".join(client.get("/t/vision/quota/").content.decode().split())
+    page = " ".join(client.get("/t/vision/quota/?part=lent", headers=ASKED).content.decode().split())
     assert "borrowed 168 and lent 0 device-hours in 7 d" in page
     assert 'class="p-borrowed" x="0.000%" width="100.000%"' in page, "steps that are alike are one"
     assert "style=" not in page
@@ -160,7 +162,7 @@ def test_picture_table_file_and_rest_tell_the_unknown_as_unknown(cast: Cast, cli
     Quota.objects.all().delete()
     hold(cast, cast.vision, now - 8 * 24 * HOUR, None, "d1")
     client.force_login(cast.rosa)
-    page = " ".join(client.get("/t/vision/quota/").content.decode().split())
+    page = " ".join(client.get("/t/vision/quota/?part=lent", headers=ASKED).content.decode().split())
     assert "borrowed 0 and lent 0 device-hours in 7 d; 168 more are unknown" in page
     assert 'class="p-unknown" x="0.000%" width="100.000%"' in page
     assert 'class="p-borrowed" x="0' not in page

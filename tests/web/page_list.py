@@ -17,6 +17,8 @@ TEAM = (
     "/t/{tenant}/allocations/",
     "/t/{tenant}/findings/",
     "/t/{tenant}/quota/",
+    "/t/{tenant}/quota/?part=lent",
+    "/t/{tenant}/quota/?part=spent",
     "/t/{tenant}/members/",
     "/t/{tenant}/isolation/",
     "/t/{tenant}/audit/",

@@ -28,7 +28,7 @@ from portal.pages.parts.lazy import part
 from portal.pages.parts.quota_bars import bars, picture_of
 from portal.pages.team.usage import finding_pages, team_usage, use
 
-PARTS = frozenset({"hold", "quota", "grants", "budget", "rows", "spent"})
+PARTS = frozenset({"hold", "quota", "grants", "budget", "rows", "spent", "lent"})
 REQUEST_PARTS = frozenset({"head", "story"})
 MOST_REQUESTS = 20
 MONTH = use.asked(QueryDict("span=30d"))
