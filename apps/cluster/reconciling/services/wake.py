@@ -57,7 +57,7 @@ def hint(owner: str, pk: str | UUID, *, urgent: bool = True) -> None:
     What the cluster tells is not urgent: what a person asks for never queues behind the echoes of a fleet.
     A request that is traced leaves its trace on the row (`traced`), not in the hint, which may be lost.
     """
-    if owner in ROWS and spans.current():
+    if urgent and owner in ROWS and spans.current():
         traced.note(apps.get_model(ROWS[owner]), pk, owner)
     task, priority = TASKS[owner], URGENT if urgent else LATER
     transaction.on_commit(lambda: _send(task, str(pk), priority), robust=True)
