@@ -64,5 +64,12 @@ RUN python -m compileall -q sandbox
 USER 10001
 CMD ["python", "-m", "portal.demo"]
 
+# The product with what sends traces: `docker build --target traced` (docs/operating.md, Tracing).
+FROM product AS traced
+USER 0
+COPY requirements/tracing.txt requirements/
+RUN pip install --no-cache-dir --require-hashes --only-binary :all: -r requirements/tracing.txt
+USER 10001
+
 # What is built unless another target is named.
 FROM product

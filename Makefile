@@ -74,6 +74,7 @@ LOCK := uv pip compile -q --python-version 3.11 --generate-hashes --no-emit-inde
 lock: ## compile requirements/*.in with hashes and without addresses: one lock for every Python from 3.11 on
 	$(LOCK) --universal requirements/dev.in -o requirements/dev.txt
 	$(LOCK) --universal requirements/base.in -c requirements/dev.txt -o requirements/base.txt
+	$(LOCK) --universal requirements/tracing.in -c requirements/dev.txt -o requirements/tracing.txt
 	$(LOCK) --universal requirements/agent.in -c requirements/dev.txt -o requirements/agent.txt
 	$(LOCK) --universal --no-deps requirements/redis.in -o requirements/redis.txt
 	$(LOCK) --universal --no-deps requirements/terminal.in -o requirements/terminal.txt

@@ -14,6 +14,7 @@ from apps.web.stores import telling
 from apps.web.streams import streaming
 from portal import warming
 from portal.edge import Edge
+from portal.operate.tracing import starting
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "portal.settings")
 # Every request has a thread of its own here: without a pool each would open a connection of its own. The web
@@ -54,6 +55,7 @@ class Handler(ASGIHandler):
         """
         if scope["type"] == "lifespan":
             telling.start("web", GAUGES)
+            starting.start("web")
             await warming.of_process(receive, send)
             return
         thread = self._idle.pop() if self._idle else ThreadPoolExecutor(1, thread_name_prefix="request")

@@ -61,6 +61,7 @@ INSTALLED_APPS = [
 ]
 
 MIDDLEWARE = [
+    "portal.operate.tracing.middleware.TraceMiddleware",
     "portal.operate.measuring.MeasureMiddleware",
     "apps.web.requests.perimeter.PerimeterMiddleware",
     "portal.middleware.RequestIdMiddleware",

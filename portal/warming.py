@@ -15,6 +15,7 @@ from django.template.loader import get_template
 from django.urls import get_resolver
 
 from apps.web import collector
+from portal.operate.tracing import starting
 
 Message = Mapping[str, Any]
 
@@ -27,6 +28,7 @@ async def of_process(
     await sync_to_async(warm)()
     await send({"type": "lifespan.startup.complete"})
     await receive()
+    await sync_to_async(starting.stop)()
     await send({"type": "lifespan.shutdown.complete"})
 
 

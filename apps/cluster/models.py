@@ -60,7 +60,8 @@ class Reconciled(Row):
 
     `generation` counts what people changed, `observed_generation` what the cluster was brought to: rows where
     they differ, and rows whose `due_at` has passed, are found by the sweep, so no message is ever needed.
-    `lease_owner`, `lease_until` and `fence` are written by `services.lease` alone, by database time.
+    `lease_owner`, `lease_until` and `fence` are written by `services.lease` alone, by database time. `traces`
+    is `services.traced`'s, and empty unless requests are traced.
     """
 
     cluster = models.ForeignKey(Cluster, on_delete=models.PROTECT, related_name="+")
@@ -76,12 +77,19 @@ class Reconciled(Row):
     fence = models.BigIntegerField(default=0)
     deleting_at = models.DateTimeField(null=True, help_text="when its removal was asked for")
     deleted_at = models.DateTimeField(null=True, help_text="when nothing of it was left in the cluster")
+    traces = models.CharField(
+        max_length=300,
+        blank=True,
+        default="",
+        db_default="",
+        help_text="generations with the traceparent of the requests that asked for them, the newest first",
+    )
 
     class Meta:
         abstract = True
 
 
-OF_THE_RECONCILE = ("attempts", "due_at", "fence", "lease_owner", "lease_until")
+OF_THE_RECONCILE = ("attempts", "due_at", "fence", "lease_owner", "lease_until", "traces")
 """Columns of `Reconciled` that no list shows."""
 
 

@@ -8,6 +8,7 @@ from django.db import DatabaseError
 
 from portal.operate import fleet_checks, rotation, service_checks, settings_checks
 from portal.operate.findings import WRONG, Finding, wrong
+from portal.operate.tracing import check as tracing
 
 Check = Callable[[], Iterable[Finding]]
 
@@ -15,7 +16,7 @@ Check = Callable[[], Iterable[Finding]]
 def examine(now: datetime, *, whole: bool = True) -> Iterator[Finding]:
     """Every finding, in the order in which one would mend them. What takes long where there is much (audit
     record, the ledger's days) is checked anew if `whole`, else told as workers last found it; sealed texts
-    are opened if `whole` alone.
+    are opened, and a collector of traces is asked, if `whole` alone.
     """
     config = settings.CONFIG
     yield from _guarded("settings", lambda: settings_checks.check(config))
@@ -24,6 +25,8 @@ def examine(now: datetime, *, whole: bool = True) -> Iterator[Finding]:
     yield from _guarded("redis", lambda: service_checks.redis(config))
     yield from _guarded("processes", lambda: service_checks.processes(config))
     yield from _guarded("disk", service_checks.disk)
+    if whole:
+        yield from _guarded("tracing", tracing.check)
     if is_well(stored):
         if whole:
             yield from _guarded("sealed texts", rotation.check)

@@ -14,6 +14,7 @@ BY_NAME: Mapping[str, str] = {
     "clock's work": f"{RUNBOOK}#allotmentclockstopped",
     "queue": f"{RUNBOOK}#allotmentqueuelag",
     **dict.fromkeys(("sealed texts", "old secret keys"), f"{OPERATING}#another-secret-key"),
+    "tracing": f"{OPERATING}#tracing",
     "hold": f"{OPERATING}#backup-and-restore",
     "engineers": f"{OPERATING}#people",
     "clusters": f"{OPERATING}#first-start",

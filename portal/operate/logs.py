@@ -1,8 +1,9 @@
 """How processes log: a line per event as text or JSON (`ALLOTMENT_LOG_FORMAT`), on stderr, without secrets.
 
 RULE: a JSON line has `time` (RFC 3339, UTC), `level`, `logger`, `message`, and where they are known
-`request_id`, `workload_id` (or another row's id), `task` and `exception`; nothing else that a record carries
-gets into it. Secrets are taken out of both forms: the settings' own by their value, others by their form.
+`request_id`, `workload_id` (or another row's id), `task`, `trace_id` (while it is recorded) and `exception`;
+nothing else that a record carries gets into it. Secrets are taken out of both forms: the settings' own by
+their value, others by their form.
 """
 
 import logging
@@ -15,6 +16,7 @@ import structlog
 from structlog.contextvars import bind_contextvars, clear_contextvars, get_contextvars
 
 from apps.accounts.scrub import Scrub
+from apps.web import spans
 from apps.web.stores import outage
 from portal.config import Config
 
@@ -72,6 +74,8 @@ def known_of(record: logging.LogRecord) -> dict[str, Any]:
     known = dict(get_contextvars())
     if request_id := getattr(getattr(record, "request", None), "request_id", ""):
         known.setdefault("request_id", request_id)
+    if trace_id := spans.trace_id():
+        known["trace_id"] = trace_id
     return known
 
 

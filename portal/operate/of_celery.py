@@ -19,6 +19,7 @@ from apps.cluster.reconciling.services import wake
 from apps.web import collector, counters
 from apps.web.stores import outage, telling
 from portal.operate import logs
+from portal.operate.tracing import starting
 
 SENT_AT = "allotment_sent_at"
 """The header of a task: seconds since 1970, by the clock of whoever sent it."""
@@ -55,6 +56,7 @@ def connect() -> None:
     signals.worker_ready.connect(_worker, dispatch_uid="operate.worker")
     signals.worker_before_create_process.connect(_before_fork, dispatch_uid="operate.before-fork")
     signals.worker_process_init.connect(_forked, dispatch_uid="operate.forked")
+    signals.worker_process_shutdown.connect(_ends, dispatch_uid="operate.ends")
     signals.beat_init.connect(_beat, dispatch_uid="operate.beat")
     if os.environ.get("ALLOTMENT_LOG_FORMAT") == "json":
         # Who receives this sets logging up instead of Celery, which has a form of its own.
@@ -95,11 +97,17 @@ def _before_fork(**_: Any) -> None:
     # touches there.
     import apps.cluster.gateway.client  # noqa: F401
 
+    starting.read_ahead()
     collector.leave_out_what_stays()
 
 
 def _forked(**_: Any) -> None:
     telling.start("", has_parent=True)
+    starting.start("worker")
+
+
+def _ends(**_: Any) -> None:
+    starting.stop()
 
 
 def _beat(**_: Any) -> None:

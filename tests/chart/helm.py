@@ -42,6 +42,11 @@ MOST: Values = {
     "image": {"repository": "registry.example.org/allotment", "digest": f"sha256:{'0' * 64}"},
     "imagePullSecrets": ["pull"],
     "metricsToken": {"existingSecret": "allotment"},
+    "tracing": {
+        "endpoint": "http://collector.monitoring:4318",
+        # A key that the Secret of the tests has.
+        "headers": {"existingSecret": "allotment", "key": "metrics-token"},
+    },
     "secretEnv": {"ALLOTMENT_FURTHER": {"existingSecret": "allotment", "key": "secret-key"}},
     "settings": {
         "public_url": "https://allotment.example.org",

@@ -39,6 +39,7 @@ from tests.chart.wrong import WRONG
 pytestmark = pytest.mark.plane
 
 PARTS = {"allotment-web", "allotment-worker-default", "allotment-beat", "allotment-watcher"}
+TRACED = {"allotment-web", "allotment-worker-default", "allotment-worker-urgent"}
 LED = {"allotment-beat", "allotment-watcher"}
 """Of which one works and the others wait."""
 WITH_A_TOKEN = {"allotment-web", "allotment-worker-default", "allotment-watcher"}
@@ -208,7 +209,29 @@ def test_no_secret_is_written_out(most: list[Document]) -> None:
         hidden = {each["name"] for each in container(pod)["env"] if "valueFrom" in each}
         needed = {"ALLOTMENT_SECRET_KEY", "ALLOTMENT_DATABASE_URL", "ALLOTMENT_REDIS_URL"}
         metrics = {"ALLOTMENT_METRICS_TOKEN"} if name == "allotment-web" else set()
-        assert hidden == needed | metrics | {"ALLOTMENT_FURTHER"}, name
+        traced = {"OTEL_EXPORTER_OTLP_HEADERS"} if name in TRACED else set()
+        assert hidden == needed | metrics | traced | {"ALLOTMENT_FURTHER"}, name
+
+
+def test_what_is_traced_knows_the_collector_and_reaches_it(
+    least: list[Document], most: list[Document]
+) -> None:
+    def known(documents: list[Document]) -> dict[str, dict[str, str]]:
+        every = {name: container(pod)["env"] for name, pod in pods(documents).items()}
+        return {
+            name: {each["name"]: each.get("value", "") for each in env if each["name"].startswith("OTEL_")}
+            for name, env in every.items()
+        }
+
+    assert not any(known(least).values())
+    assert {name for name, env in known(most).items() if env} == TRACED
+    web = known(most)["allotment-web"]
+    assert web["OTEL_EXPORTER_OTLP_ENDPOINT"] == MOST["tracing"]["endpoint"]
+    assert (web["OTEL_TRACES_SAMPLER"], web["OTEL_TRACES_SAMPLER_ARG"]) == ("parentbased_traceidratio", "0.1")
+    for documents, reached in ((least, set()), (most, TRACED)):
+        policies = named(documents, "NetworkPolicy")
+        out = {name for name, each in policies.items() if 4318 in _ports(each["spec"]["egress"])}
+        assert out == reached
 
 
 def test_probes_ask_addresses_that_exist_by_a_host_that_is_answered(most: list[Document]) -> None:

@@ -25,6 +25,8 @@ WRONG: list[tuple[Values, str]] = [
         "/workers/large: 'resources'",
     ),
     ({"image": {"digest": "sha256:short"}}, "/image/digest: 'sha256:short' does not match"),
+    ({"tracing": {"endpoint": "http://name:password@collector:4318"}}, "/tracing/endpoint:"),
+    ({"tracing": {"samplerArg": "10%"}}, "/tracing/samplerArg: '10%' does not match"),
     ({"secretEnv": {"PATH": {"existingSecret": "a", "key": "b"}}}, "/secretEnv: 'PATH' does not match"),
     ({"gateway": {"name": "people/https"}}, "/gateway/name: 'people/https' does not match"),
     ({"gateway": {"namespace": "Gateways"}}, "/gateway/namespace: 'Gateways' does not match"),

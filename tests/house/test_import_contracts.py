@@ -27,6 +27,7 @@ VIOLATIONS = {
         "apps/tenants/lifecycle/services/reconcile.py",
         "import kubernetes",
     ),
+    "OpenTelemetry is imported in one module only": ("portal/context.py", "import opentelemetry"),
     "The product and the sandbox do not know each other": (
         "apps/cluster/watching/services/watch.py",
         "import sandbox",

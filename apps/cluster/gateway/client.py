@@ -22,8 +22,9 @@ from kubernetes.client import ApiClient, Configuration
 from kubernetes.config import ConfigException, load_kube_config, load_kube_config_from_dict
 
 from apps.cluster.errors import Conflict, Rejected, Throttled, Unreachable
-from apps.cluster.gateway import answers, executing, following, forwarding, kubeconfig, mounted
+from apps.cluster.gateway import answers, calls, executing, following, forwarding, kubeconfig, mounted
 from apps.cluster.gateway.addresses import server_problem
+from apps.cluster.gateway.calls import Call
 from apps.cluster.gateway.connecting import OnceMore, keep_out
 from apps.cluster.gateway.watch_stream import KubernetesWatch
 from apps.cluster.objects.kinds import ACCESS_REVIEW, KINDS, TOKEN_REQUEST, KindInfo
@@ -62,21 +63,22 @@ class KubernetesGateway:
         """See `Gateway.apply`."""
         query = [("fieldManager", MANAGER), ("force", str(force).lower()), ("fieldValidation", "Strict")]
         query += _given(dryRun="All" if dry_run else "")
-        path = _path(ref_of(manifest))
+        sent, call = orjson.dumps(manifest), Call("dry-run" if dry_run else "apply", ref_of(manifest))
         return self._json(
-            "PATCH", path, query, body=orjson.dumps(manifest), kind="application/apply-patch+yaml"
+            "PATCH", _path(call.ref), query, call=call, body=sent, kind="application/apply-patch+yaml"
         )
 
     def merge(self, ref: ObjectRef, changes: Manifest, *, resource_version: str) -> Body:
         """See `Gateway.merge`."""
         query = [("fieldManager", MANAGER), ("fieldValidation", "Strict")]
         body = {**changes, "metadata": {**changes.get("metadata", {}), "resourceVersion": resource_version}}
-        return self._json("PATCH", _path(ref), query, body=body, kind="application/merge-patch+json")
+        kind = "application/merge-patch+json"
+        return self._json("PATCH", _path(ref), query, call=Call("patch", ref), body=body, kind=kind)
 
     def get(self, ref: ObjectRef) -> Body | None:
         """See `Gateway.get`."""
         try:
-            return self._json("GET", _path(ref))
+            return self._json("GET", _path(ref), call=Call("get", ref))
         except Rejected as error:
             if error.is_absent:
                 return None
@@ -91,7 +93,8 @@ class KubernetesGateway:
         """See `Gateway.delete`. The background policy is said: a Job's own default leaves its pods behind."""
         options = {"preconditions": {"uid": uid}, "propagationPolicy": "Background"}
         try:
-            self._json("DELETE", _path(ref), body=options, kind="application/json")
+            call = Call("delete", ref)
+            self._json("DELETE", _path(ref), call=call, body=options, kind="application/json")
         except Rejected as error:
             if error.is_absent or any(words in error.message for words in _OTHER_UID):
                 return False
@@ -236,8 +239,14 @@ class KubernetesGateway:
         """Where the API server is."""
         return str(self._api.configuration.host)
 
-    def _json(self, method: str, path: str, query: Query = (), **how: Any) -> Body:
-        raw = _read(self._call(method, path, query, **how))
+    def _json(
+        self, method: str, path: str, query: Query = (), *, call: Call | None = None, **how: Any
+    ) -> Body:
+        with calls.under_way(call) as span:
+            response = self._call(method, path, query, **how)
+            if span:
+                span.set({calls.STATUS: response.status})
+            raw = _read(response)
         try:
             answer: Body = orjson.loads(raw)
         except orjson.JSONDecodeError as error:

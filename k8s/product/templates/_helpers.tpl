@@ -67,3 +67,16 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 {{ include "allotment.secretVariable" (dict "name" $name "from" $from) }}
 {{- end }}
 {{- end }}
+
+{{/* What OpenTelemetry's SDK reads, for the parts that are traced. */}}
+{{- define "allotment.tracing" -}}
+{{- with .Values.tracing -}}
+- {name: OTEL_EXPORTER_OTLP_ENDPOINT, value: {{ .endpoint | quote }}}
+- {name: OTEL_SERVICE_NAME, value: {{ .serviceName | quote }}}
+- {name: OTEL_TRACES_SAMPLER, value: {{ .sampler | quote }}}
+- {name: OTEL_TRACES_SAMPLER_ARG, value: {{ .samplerArg | quote }}}
+{{- if .headers.existingSecret }}
+{{ include "allotment.secretVariable" (dict "name" "OTEL_EXPORTER_OTLP_HEADERS" "from" .headers) }}
+{{- end }}
+{{- end }}
+{{- end }}

@@ -2,7 +2,7 @@
 One pod of the product, as every part has it. Arguments: root, part, component (if it is not the part), command, resources,
 grace (seconds), cluster (whether it talks to clusters), port (0: none), check (where a Gateway asks; 0: none), probe (path of
 readiness and start), alive (path of liveness), tells (whether it touches a file while it lives, as what has no port does),
-environment (further variables), restart.
+traced (whether it sends traces), environment (further variables), restart.
 */}}
 {{- define "allotment.pod" -}}
 {{- $values := .root.Values -}}
@@ -69,6 +69,9 @@ spec:
         {{- include "allotment.environment" .root | nindent 8 }}
         {{- with .environment }}
         {{- toYaml . | nindent 8 }}
+        {{- end }}
+        {{- if and .traced $values.tracing.endpoint }}
+        {{- include "allotment.tracing" .root | nindent 8 }}
         {{- end }}
         {{- if .tells }}
         - {name: ALLOTMENT_ALIVE_FILE, value: /tmp/alive}

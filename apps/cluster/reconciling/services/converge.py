@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextvars import copy_context
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cache
@@ -178,7 +179,10 @@ def together(
     if len(steps) < 2:
         return [(step, attempt(step)) for step in steps]
     threads = _threads(os.getpid())
-    others: list[Future[Body | bool | Exception]] = [threads.submit(attempt, step) for step in steps[1:]]
+    # Each in a copy of this context: the log and a trace say what the calls belong to.
+    others: list[Future[Body | bool | Exception]] = [
+        threads.submit(copy_context().run, attempt, step) for step in steps[1:]
+    ]
     try:
         first = attempt(steps[0])
     finally:

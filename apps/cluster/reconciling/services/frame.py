@@ -26,9 +26,10 @@ from apps.cluster.gateway.port import Gateway, open_gateway
 from apps.cluster.models import Reconciled
 from apps.cluster.objects.conditions import SYNCED, condition, find, merge
 from apps.cluster.reconciling.services import lease as leases
-from apps.cluster.reconciling.services import sweep, wake
+from apps.cluster.reconciling.services import sweep, traced, wake
 from apps.cluster.reconciling.services.converge import Outcome
 from apps.prepared import Prepared
+from apps.web.spans import Span
 from apps.web.stores import outage
 
 RUNS = Counter("allotment_reconciles_total", "Reconciles by row kind and result.", ["owner", "result"])
@@ -119,14 +120,25 @@ def _turn(
 ) -> tuple[dict[str, Any], bool]:
     """Look once, and store it: the columns, and whether the lease was still ours to write them."""
     row, now = lease.row, timezone.now()
-    with SECONDS.labels(owner).time():
+    with SECONDS.labels(owner).time(), traced.turn(row, owner) as span:
         values, lines = _attempt(row, body, now, gateway)
         values |= _touch(row, values, now)
         with transaction.atomic():
             kept = lease.release(values)
             for line in lines if kept else ():
                 line.save(force_insert=True)
+        _came_to(span, values, kept=kept)
     return values, kept
+
+
+def _came_to(span: Span, values: Mapping[str, Any], *, kept: bool) -> None:
+    fact = find(values["conditions"], SYNCED)
+    reason = fact["reason"] if fact else ""
+    word = _word(kept=kept, values=values)
+    known = {"outcome": word, "attempts": values["attempts"], "reason": reason}
+    span.set({f"allotment.{name}": value for name, value in known.items()})
+    if word != "done":
+        span.fail(reason if kept else word)
 
 
 def _claim(model: type[Row], pk: UUID | str, related: Sequence[str]) -> leases.Lease[Row] | None:

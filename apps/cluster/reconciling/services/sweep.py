@@ -20,16 +20,8 @@ from apps.prepared import Prepared
 Owner = tuple[str, str]
 """A row's kind as its label `allotment.dev/owner` says it, and its id."""
 
-ROWS = {
-    "workload": "workloads.Workload",
-    "tenant": "tenants.Tenant",
-    "node": "tenants.NodeAssignment",
-    "department": "tenants.Department",
-    "queue": "quotas.TenantQueue",
-    "flavor": "quotas.Flavor",
-    "offer": "quotas.Offer",
-}
-"""The model of each row kind, by name: those apps lie above this one."""
+ROWS = wake.ROWS
+"""See there."""
 
 
 def due(model: type[Reconciled], now: datetime, limit: int = 200) -> list[UUID]:

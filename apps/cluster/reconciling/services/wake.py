@@ -9,10 +9,13 @@ from typing import Any
 from uuid import UUID
 
 from celery import Celery, current_app
+from django.apps import apps
 from django.db import transaction
 from kombu.pools import producers
 from prometheus_client import Counter
 
+from apps.cluster.reconciling.services import traced
+from apps.web import spans
 from apps.web.stores import silence
 
 TASKS = {
@@ -28,6 +31,17 @@ TASKS = {
 }
 """The kind of a row, as its label `allotment.dev/owner` says it, and the Celery task that reconciles it."""
 
+ROWS = {
+    "workload": "workloads.Workload",
+    "tenant": "tenants.Tenant",
+    "node": "tenants.NodeAssignment",
+    "department": "tenants.Department",
+    "queue": "quotas.TenantQueue",
+    "flavor": "quotas.Flavor",
+    "offer": "quotas.Offer",
+}
+"""The model of each row kind, by name: those apps lie above this one."""
+
 LOST_HINTS = Counter(
     "allotment_wake_hints_lost_total", "Hints that the broker did not take; the sweep covers them."
 )
@@ -41,7 +55,10 @@ def hint(owner: str, pk: str | UUID, *, urgent: bool = True) -> None:
     """Wake the reconcile of one row once the present transaction commits (at once outside of one).
 
     What the cluster tells is not urgent: what a person asks for never queues behind the echoes of a fleet.
+    A request that is traced leaves its trace on the row (`traced`), not in the hint, which may be lost.
     """
+    if urgent and owner in ROWS and spans.current():
+        traced.note(apps.get_model(ROWS[owner]), pk, owner)
     task, priority = TASKS[owner], URGENT if urgent else LATER
     transaction.on_commit(lambda: _send(task, str(pk), priority), robust=True)
 

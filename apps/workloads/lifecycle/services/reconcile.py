@@ -17,6 +17,7 @@ from apps.cluster.mirror.services import mirror_table
 from apps.cluster.objects.conditions import condition, find
 from apps.cluster.objects.queueing import QueueState, state_of
 from apps.cluster.reconciling.rules.plan import diff
+from apps.cluster.reconciling.services import traced
 from apps.cluster.reconciling.services.converge import Outcome, run
 from apps.cluster.reconciling.services.frame import Result, run_reconcile
 from apps.cluster.specs import Manifest, ObjectRef, Observed, ref_of
@@ -66,6 +67,8 @@ def _tell(row: Workload, before: tuple[Any, ...]) -> None:
         return
     telling.tell(row, parts=telling.EVERYTHING)
     if row.phase != before[0]:
+        if row.phase == Phase.RUNNING:
+            traced.seen(row, "workload", "runs")
         telling.tell_neighbours(row)
 
 

@@ -1,0 +1,1 @@
+"""Traces by OpenTelemetry, an extra: docs/operating.md, Tracing."""
