@@ -21,6 +21,8 @@ def examine(now: datetime, *, whole: bool = True) -> Iterator[Finding]:
     yield from _guarded("settings", lambda: settings_checks.check(config))
     stored = list(_guarded("database", service_checks.database))
     yield from stored
+    if is_well(stored):
+        yield from _guarded("database disk", lambda: service_checks.room(whole=whole))
     yield from _guarded("redis", lambda: service_checks.redis(config))
     yield from _guarded("processes", lambda: service_checks.processes(config))
     yield from _guarded("disk", service_checks.disk)

@@ -8,6 +8,7 @@ BY_NAME: Mapping[str, str] = {
         ("mode", "secret key", "public address", "allowed hosts", "trusted proxies"), f"{OPERATING}#settings"
     ),
     "database": f"{RUNBOOK}#allotmentdatabasedown",
+    "database disk": f"{RUNBOOK}#the-disk-of-the-database-is-full",
     "migrations": f"{OPERATING}#upgrading",
     **dict.fromkeys(("redis", "redis policy", "redis on disk", "processes"), f"{RUNBOOK}#allotmentredisdown"),
     **dict.fromkeys(("web", "worker", "beat", "watcher", "door"), f"{RUNBOOK}#allotmentprocessmissing"),
