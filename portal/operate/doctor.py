@@ -6,7 +6,7 @@ from datetime import datetime
 from django.conf import settings
 from django.db import DatabaseError
 
-from portal.operate import fleet_checks, rotation, service_checks, settings_checks
+from portal.operate import certificates, fleet_checks, rotation, service_checks, settings_checks
 from portal.operate.findings import WRONG, Finding, wrong
 
 Check = Callable[[], Iterable[Finding]]
@@ -15,7 +15,7 @@ Check = Callable[[], Iterable[Finding]]
 def examine(now: datetime, *, whole: bool = True) -> Iterator[Finding]:
     """Every finding, in the order in which one would mend them. What takes long where there is much (audit
     record, the ledger's days) is checked anew if `whole`, else told as workers last found it; sealed texts
-    are opened if `whole` alone.
+    are opened, and servers asked for their certificates, if `whole` alone.
     """
     config = settings.CONFIG
     yield from _guarded("settings", lambda: settings_checks.check(config))
@@ -31,6 +31,7 @@ def examine(now: datetime, *, whole: bool = True) -> Iterator[Finding]:
             yield from _guarded("sealed texts", rotation.check)
         yield from _guarded("engineers", fleet_checks.people)
         yield from _guarded("clusters", lambda: fleet_checks.clusters(now, whole=whole))
+        yield from _guarded("certificates", lambda: certificates.check(config, now, whole=whole))
         yield from _guarded("books", lambda: fleet_checks.books(now, whole=whole))
 
 

@@ -18,6 +18,7 @@ BY_NAME: Mapping[str, str] = {
     "hold": f"{OPERATING}#backup-and-restore",
     "engineers": f"{OPERATING}#people",
     "clusters": f"{OPERATING}#first-start",
+    **dict.fromkeys(("certificates", "certificate", "client"), f"{RUNBOOK}#a-certificate-has-expired"),
     "watch": f"{RUNBOOK}#allotmentclustersilent",
     "telemetry": f"{RUNBOOK}#allotmenttelemetrylate",
     "ledger": f"{RUNBOOK}#allotmentledgerlate",
