@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import httpx
+import psycopg
 import pytest
 import redis
 
@@ -187,6 +188,56 @@ def test_postgresql_refuses_changes_and_none_is_applied_unrecorded(
                     record_property)  # fmt: skip
         finally:
             services.stop_postgres(outside, "immediate")
+
+
+def test_a_postgresql_that_could_not_write_its_log_is_an_outage_and_loses_nothing(
+    outside: Path, tmp_path: Path, record_property: Record
+) -> None:
+    with disk_at(outside / "postgres", 320) as disk:
+        try:
+            url, port = services.postgres(outside), free_port(run=2)
+            with running(tmp_path / "home", port, "--fleet", "lab", database=url) as (output, _):
+                demo = Installation(f"http://127.0.0.1:{port}", tmp_path / "home", None, output)
+                with demo.client("researcher") as rosa:
+                    asked = ask(rosa, "asked", job(600))
+                    crowd(url, disk)
+                    until(lambda: rosa.get("/me").status_code == 503, "the outage to be met", 10)
+                    disk.free()
+                    record_property("postgresql_has_ended", revive(outside, url))
+                    back = time.monotonic()
+                    reach(rosa, asked, "Running", SOON_SECONDS)
+                    reach(rosa, ask(rosa, "after", job(600)), "Running", SOON_SECONDS)
+                    record_property("seconds_until_work_runs", round(time.monotonic() - back, 1))
+                assert not [line for line in output if "Traceback" in line]
+        finally:
+            services.stop_postgres(outside, "immediate")
+
+
+def crowd(url: str, disk: Disk) -> None:
+    """Write into PostgreSQL's log alone until there is no room for it: it stops all its processes then."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        for _ in range(400):
+            disk.fill()
+            try:
+                connection.execute("SELECT pg_logical_emit_message(false, 'drill', repeat('x', 1000000))")
+            except psycopg.OperationalError:
+                return
+    pytest.fail("PostgreSQL's log never ran out of room")
+
+
+def revive(home: Path, url: str) -> bool:
+    """Start PostgreSQL where it ended, as an operator has to; whether it had. Back once it answers."""
+    has_ended = not (home / "postgres" / "postmaster.pid").exists()
+    if has_ended:
+        services.start_postgres(home)
+
+    def answers() -> bool:
+        with suppress(psycopg.OperationalError), psycopg.connect(url):
+            return True
+        return False
+
+    until(answers, "PostgreSQL to answer", 30)
+    return has_ended
 
 
 def test_the_demo_on_one_full_disk_refuses_changes_and_its_queue_is_a_hint(
