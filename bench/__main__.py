@@ -29,6 +29,7 @@ from bench import (
     pages,
     past,
     provisioning,
+    recovery,
     usage,
     week,
 )
@@ -44,7 +45,7 @@ SUITES: dict[str, Callable[[Rig, Options], Iterator[Line]]] = {
     "g5": lambda found, asked: browser.changes(found, rounds=asked.rounds),
 }
 WEEKLY: dict[str, Callable[[week.Week, int], Iterator[Line]]] = {"g9": usage.pages, "g10": usage.costs}
-ALONE = ["api", "pages", "g7", *WEEKLY, "g11"]
+ALONE = ["api", "pages", "g7", *WEEKLY, "g11", "recovery"]
 NAMES = [*SUITES, "g3", *ALONE, "door", "idle"]
 
 
@@ -62,8 +63,8 @@ def main(argv: list[str] | None = None) -> int:
         with alone.demo(options.home):
             _tell(pages.of_demo(options.rounds))
     elif by_itself := [name for name in chosen if name in ALONE]:
-        with alone.database():
-            _tell(_alone(by_itself, options))
+        with alone.database() as folder:
+            _tell(_alone(by_itself, options, folder))
     if "door" in chosen:
         _tell(door.sockets(options.rounds))
         _tell(past.requests(options.rounds))
@@ -86,7 +87,7 @@ def _options(argv: list[str] | None) -> Options:
     return parser.parse_args(argv)
 
 
-def _alone(chosen: list[str], options: Options) -> Iterator[Line]:
+def _alone(chosen: list[str], options: Options, folder: Path) -> Iterator[Line]:
     if "api" in chosen:
         yield from api.speed(options.rounds)
     if "pages" in chosen:
@@ -100,6 +101,8 @@ def _alone(chosen: list[str], options: Options) -> Iterator[Line]:
         made = week.make(options.samples)
         for name in weekly:
             yield from WEEKLY[name](made, options.rounds)
+    if "recovery" in chosen:
+        yield from recovery.times(folder)
 
 
 def _tell(lines: Iterable[Line]) -> None:

@@ -12,8 +12,10 @@ from tests import services
 
 
 @contextmanager
-def database() -> Iterator[None]:
-    """Migrated, empty; gone afterwards with all that it holds. Once per process: Django is set up on it."""
+def database() -> Iterator[Path]:
+    """Migrated, empty; gone afterwards with all that its folder holds. Once per process: Django is set up on
+    it.
+    """
     with tempfile.TemporaryDirectory(prefix="allotment-bench-") as folder:
         home = Path(folder)
         os.environ["ALLOTMENT_HOME"] = folder
@@ -24,7 +26,7 @@ def database() -> Iterator[None]:
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
         try:
             _prepare()
-            yield
+            yield home
         finally:
             services.down(home)
 

@@ -125,7 +125,7 @@ def unavailable(error: BaseException, request: HttpRequest) -> HttpResponse:
     if is_api(request):
         return answers.problem_response(error, request)
     answers.note(error, request)
-    page = render_to_string("problem/unavailable.html")
+    page = render_to_string("problem/unavailable.html", {"is_full": outage.is_full(error)})
     return HttpResponse(page, status=503, headers={"Retry-After": "10", "Cache-Control": "no-store"})
 
 

@@ -251,6 +251,8 @@ CELERY_TASK_SOFT_TIME_LIMIT = 90
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 # However long Redis is away: the database keeps what is due, and who gave up would have to be started.
 CELERY_BROKER_CONNECTION_MAX_RETRIES = None
+# Nor does one end itself when Redis takes no writes, because its disk is full.
+CELERY_BROKER_CHANNEL_ERROR_RETRY = True
 CELERY_WORKER_CONSUMER = "portal.run.consumer:SoonConsumer"
 CELERY_BROKER_TRANSPORT_OPTIONS = {
     "visibility_timeout": 150,

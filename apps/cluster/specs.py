@@ -27,10 +27,14 @@ class ObjectRef(NamedTuple):
 
 
 class Endpoint(NamedTuple):
-    """Where an API server is, and the PEM of the authority by which clients know it (empty: a public one)."""
+    """Where an API server is, and the PEM of the authority by which clients know it (empty: a public one).
+
+    `certificate`: that of this client, if by one it is known to the server; PEM, without its key.
+    """
 
     server: str
     authority: bytes
+    certificate: bytes = b""
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from datetime import datetime
 from django.conf import settings
 from django.db import DatabaseError
 
-from portal.operate import fleet_checks, rotation, service_checks, settings_checks
+from portal.operate import certificates, fleet_checks, rotation, service_checks, settings_checks
 from portal.operate.findings import WRONG, Finding, wrong
 from portal.operate.tracing import check as tracing
 
@@ -16,12 +16,14 @@ Check = Callable[[], Iterable[Finding]]
 def examine(now: datetime, *, whole: bool = True) -> Iterator[Finding]:
     """Every finding, in the order in which one would mend them. What takes long where there is much (audit
     record, the ledger's days) is checked anew if `whole`, else told as workers last found it; sealed texts
-    are opened, and a collector of traces is asked, if `whole` alone.
+    are opened, servers asked for their certificates and a collector of traces asked, if `whole` alone.
     """
     config = settings.CONFIG
     yield from _guarded("settings", lambda: settings_checks.check(config))
     stored = list(_guarded("database", service_checks.database))
     yield from stored
+    if is_well(stored):
+        yield from _guarded("database disk", lambda: service_checks.room(whole=whole))
     yield from _guarded("redis", lambda: service_checks.redis(config))
     yield from _guarded("processes", lambda: service_checks.processes(config))
     yield from _guarded("disk", service_checks.disk)
@@ -32,6 +34,7 @@ def examine(now: datetime, *, whole: bool = True) -> Iterator[Finding]:
             yield from _guarded("sealed texts", rotation.check)
         yield from _guarded("engineers", fleet_checks.people)
         yield from _guarded("clusters", lambda: fleet_checks.clusters(now, whole=whole))
+        yield from _guarded("certificates", lambda: certificates.check(config, now, whole=whole))
         yield from _guarded("books", lambda: fleet_checks.books(now, whole=whole))
 
 

@@ -13,7 +13,7 @@ from django.db.models.functions import Now
 from redis.exceptions import RedisError, ResponseError
 
 from apps.web import health
-from apps.web.stores import telling
+from apps.web.stores import outage, telling
 from portal.config import Config
 from portal.operate import queues
 from portal.operate.findings import Finding, note, ok, wrong
@@ -45,6 +45,17 @@ def database() -> Iterator[Finding]:
         return
     yield ok("migrations", "all are applied")
     yield _clock()
+
+
+def room(*, whole: bool) -> Iterator[Finding]:
+    """Whether the database can write: tried if `whole`, else what this process has met."""
+    if not (whole or outage.room.lasts):
+        return
+    if outage.has_room():
+        yield ok("database disk", "has room for what is written")
+    else:
+        seen = "full: what is there can be read, and nothing can be changed"
+        yield wrong("database disk", seen, "Make room; what was asked for before goes on by itself")
 
 
 def _clock() -> Finding:

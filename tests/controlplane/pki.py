@@ -71,30 +71,34 @@ def administrator(pki: MachinePki) -> tuple[bytes, bytes]:
     return client(pki, "administrator", "system:masters")
 
 
-def client(pki: MachinePki, user: str, group: str) -> tuple[bytes, bytes]:
-    """A client's certificate that makes it this user of this group, and its private key, as PEM."""
+def client(pki: MachinePki, user: str, group: str, *, lasts: dt.timedelta = _VALIDITY) -> tuple[bytes, bytes]:
+    """A client's certificate that makes it this user of this group, and its private key, as PEM; good from
+    an hour ago.
+    """
     usage = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH])
     names = [
         x509.NameAttribute(NameOID.ORGANIZATION_NAME, group), x509.NameAttribute(NameOID.COMMON_NAME, user)
     ]  # fmt: skip
-    return _signed(pki, x509.Name(names), [usage])
+    return _signed(pki, x509.Name(names), [usage], lasts)
 
 
-def server(pki: MachinePki, name: str, address: str) -> tuple[bytes, bytes]:
-    """A certificate for what serves at `address`, and its private key, as PEM."""
+def server(
+    pki: MachinePki, name: str, address: str, *, lasts: dt.timedelta = _VALIDITY
+) -> tuple[bytes, bytes]:
+    """A certificate for what serves at `address`, and its private key, as PEM; good from an hour ago."""
     usage = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH])
     reached = [x509.DNSName(name), x509.IPAddress(ipaddress.ip_address(address))]
-    return _signed(pki, _name(name), [usage, x509.SubjectAlternativeName(reached)])
+    return _signed(pki, _name(name), [usage, x509.SubjectAlternativeName(reached)], lasts)
 
 
 def _signed(
-    pki: MachinePki, subject: x509.Name, extensions: Sequence[x509.ExtensionType]
+    pki: MachinePki, subject: x509.Name, extensions: Sequence[x509.ExtensionType], lasts: dt.timedelta
 ) -> tuple[bytes, bytes]:
     authority = x509.load_pem_x509_certificate(pki.cert("ca").read_bytes())
     signer = serialization.load_pem_private_key(pki.key("ca").read_bytes(), None)
     assert isinstance(signer, ec.EllipticCurvePrivateKey)
     key = ec.generate_private_key(ec.SECP256R1())
-    builder = _builder(subject, authority.subject, key)
+    builder = _builder(subject, authority.subject, key, lasts)
     for extension in extensions:
         builder = builder.add_extension(extension, critical=False)
     certificate = builder.sign(signer, hashes.SHA256())
@@ -230,7 +234,10 @@ def _leaf(
 
 
 def _builder(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey
+    subject: x509.Name,
+    issuer: x509.Name,
+    key: ec.EllipticCurvePrivateKey,
+    lasts: dt.timedelta = _VALIDITY,
 ) -> x509.CertificateBuilder:
     now = dt.datetime.now(dt.UTC)
     return (
@@ -240,7 +247,7 @@ def _builder(
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - dt.timedelta(hours=1))
-        .not_valid_after(now + _VALIDITY)
+        .not_valid_after(now + lasts)
     )
 
 

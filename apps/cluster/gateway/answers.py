@@ -10,6 +10,7 @@ from typing import Any
 import orjson
 
 from apps.cluster.errors import WEBHOOK_AWAY, Conflict, Expired, Rejected, Throttled, Unreachable
+from apps.cluster.gateway.certificates import failed_check
 from apps.cluster.specs import Body, EventType, WatchEvent
 
 _OTHER_MANAGER = re.compile(r'conflicts? with "([^"]+)"')
@@ -64,6 +65,8 @@ def silence(error: Exception) -> str:
     cause: BaseException = error
     while (deeper := getattr(cause, "reason", None) or cause.__cause__) and isinstance(deeper, BaseException):
         cause = deeper
+    if words := failed_check(cause):
+        return f"The cluster does not answer: {words}."
     words = re.sub(r"^\[Errno -?\d+\] ", "", str(cause).rsplit(": ", 1)[-1].strip()) or type(cause).__name__
     return f"The cluster does not answer: {words}."
 

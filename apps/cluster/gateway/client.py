@@ -18,11 +18,21 @@ from urllib.parse import urlencode
 import orjson
 import urllib3
 from django.conf import settings
+from django.utils import timezone
 from kubernetes.client import ApiClient, Configuration
 from kubernetes.config import ConfigException, load_kube_config, load_kube_config_from_dict
 
 from apps.cluster.errors import Conflict, Rejected, Throttled, Unreachable
-from apps.cluster.gateway import answers, calls, executing, following, forwarding, kubeconfig, mounted
+from apps.cluster.gateway import (
+    answers,
+    calls,
+    certificates,
+    executing,
+    following,
+    forwarding,
+    kubeconfig,
+    mounted,
+)
 from apps.cluster.gateway.addresses import server_problem
 from apps.cluster.gateway.calls import Call
 from apps.cluster.gateway.connecting import OnceMore, keep_out
@@ -215,9 +225,7 @@ class KubernetesGateway:
 
     def endpoint(self) -> Endpoint:
         """See `Gateway.endpoint`."""
-        known = self._api.configuration
-        authority = Path(known.ssl_ca_cert).read_bytes() if known.ssl_ca_cert else b""
-        return Endpoint(str(known.host), authority)
+        return certificates.endpoint(self._api.configuration)
 
     def server_version(self) -> str:
         """See `Gateway.server_version`."""
@@ -273,11 +281,21 @@ class KubernetesGateway:
         except (urllib3.exceptions.HTTPError, ConfigException, OSError) as error:
             raise Unreachable(answers.silence(error)) from error
         if response.status >= 400:
-            refusal = answers.refusal(response.status, response.headers, _read(response))
+            refusal = self._explained(answers.refusal(response.status, response.headers, _read(response)))
             if isinstance(refusal, Throttled) and method != "GET":
                 self._quiet_until = time.monotonic() + refusal.retry_after
             raise refusal
         return cast("urllib3.HTTPResponse", response)
+
+    def _explained(self, refusal: Exception) -> Exception:
+        """Whether a certificate of ours has ended, which a server says as 401. The next call connects anew:
+        its file may hold another by then, and a connection keeps the one that it began with.
+        """
+        if getattr(refusal, "reason", "") != "Unauthorized" or not (pem := self.endpoint().certificate):
+            return refusal
+        self._pool.clear()
+        words = certificates.refused(pem, timezone.now())
+        return Unreachable(words, reason="Unauthorized") if words else refusal
 
     def _headers(self, kind: str) -> dict[str, str]:
         """The credential is asked for each time: an operator's own kubeconfig may name what renews it."""

@@ -22,7 +22,8 @@ class KeyedGateway(KubernetesGateway):
     """A `Gateway` over HTTPS with a client's certificate; lives as long as the call that needed it."""
 
     def __init__(self, key: ClientKey) -> None:
-        self._endpoint, self._quiet_until = Endpoint(key.server, key.authority), 0.0
+        self._endpoint = Endpoint(key.server, key.authority, key.certificate)
+        self._quiet_until = 0.0
         # A server that is silent is not asked twice: a worker comes back before its lease is over.
         once = urllib3.Retry(1, read=False, redirect=False, respect_retry_after_header=False)
         self._pool = urllib3.PoolManager(ssl_context=_context(key), maxsize=_CONNECTIONS, retries=once)

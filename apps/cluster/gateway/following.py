@@ -10,6 +10,7 @@ import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -39,9 +40,14 @@ class Door:
     is_guarded: bool = False
 
 
-@lru_cache(maxsize=64)
 def trust_of(known: Any) -> ssl.SSLContext:
-    """What the Kubernetes library's configuration says of certificates."""
+    """What the Kubernetes library's configuration says of certificates; anew when their files change."""
+    files = [Path(name) for name in (known.ssl_ca_cert, known.cert_file, known.key_file) if name]
+    return _trust(known, tuple(file.stat().st_mtime_ns for file in files))
+
+
+@lru_cache(maxsize=64)
+def _trust(known: Any, _changed: tuple[int, ...]) -> ssl.SSLContext:
     trust = ssl.create_default_context(cafile=known.ssl_ca_cert, cadata=known.ca_cert_data)
     trust.check_hostname = known.verify_ssl and known.assert_hostname is not False
     if not known.verify_ssl:

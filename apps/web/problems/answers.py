@@ -57,6 +57,9 @@ def as_refusal(error: BaseException) -> DomainError:
 def _unforeseen(error: BaseException) -> DomainError:
     if isinstance(error, RequestDataTooBig):
         return refusals.BodyTooLarge("The body is larger than 1 MiB.")
+    if outage.is_full(error):
+        words = "The disk of the database is full: what is there can be read, and nothing can be changed."
+        return refusals.DatabaseUnavailable(words)
     if isinstance(error, outage.AWAY):
         return refusals.DatabaseUnavailable("The database does not answer, or too many write at once.")
     return Failure("The request could not be carried out; nothing was changed.")

@@ -70,7 +70,7 @@ CODES: dict[str, Code] = {
     ),
     "database_unavailable": Code(
         503,
-        "The database does not answer",
+        "The database does not answer, or cannot write",
         "Nothing was changed. Send the same again with the same key.",
     ),
     "telemetry_unavailable": Code(503, "The measurements do not answer", "Try again later."),

@@ -123,6 +123,7 @@ def _go_on(teller: Teller) -> None:
     while True:
         _touch(teller)
         teller.tell()
+        outage.look()
         time.sleep(TELL_SECONDS)
 
 
