@@ -301,7 +301,7 @@ def test_no_page_and_no_answer_that_tells_recoverable_waste_is_left_out() -> Non
     assert pages == {
         "account/how.html", "team/workloads/detail.html", "team/usage/bill.html", "team/usage/charged.html",
         "team/usage/finding.html", "team/usage/findings_rows.html", "team/usage/found.html",
-        "team/usage/money_table.html", "team/usage/of_month.html",
+        "team/usage/money_table.html", "team/quota/of_month.html",
     }  # fmt: skip
     document = Client().get("/api/v1/openapi.json").json()["components"]["schemas"]
     bodies = {name for name, each in document.items() if "recoverable" in each.get("properties", {})}

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from django.db import OperationalError, connection, transaction
@@ -36,11 +37,19 @@ def full(cast: Cast) -> Iterator[Cast]:
     if connection.vendor != "sqlite":
         pytest.skip("a PostgreSQL without room is drilled in test_disk_full.py of the drills")
     with connection.cursor() as cursor:
-        cursor.execute("PRAGMA page_count")
-        cursor.execute(f"PRAGMA max_page_count = {cursor.fetchone()[0]}")
+        # What earlier tests left free would be room.
+        free, size = (_number(cursor, name) for name in ("freelist_count", "page_size"))
+        cursor.execute("CREATE TABLE filler AS SELECT zeroblob(%s)", [free * size])
+        cursor.execute(f"PRAGMA max_page_count = {_number(cursor, 'page_count')}")
     yield cast
     with connection.cursor() as cursor:
         cursor.execute(f"PRAGMA max_page_count = {NO_LIMIT}")
+        cursor.execute("DROP TABLE filler")
+
+
+def _number(cursor: Any, name: str) -> int:
+    cursor.execute(f"PRAGMA {name}")
+    return int(cursor.fetchone()[0])
 
 
 def rename(client: Client, number: int) -> int:

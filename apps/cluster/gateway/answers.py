@@ -5,20 +5,25 @@ Source: Kubernetes API conventions (Status objects), HTTP status codes.
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 import orjson
 
 from apps.cluster.errors import WEBHOOK_AWAY, Conflict, Expired, Rejected, Throttled, Unreachable
-from apps.cluster.gateway.certificates import failed_check
+from apps.cluster.gateway.certificates import failed_check, refused
 from apps.cluster.specs import Body, EventType, WatchEvent
 
 _OTHER_MANAGER = re.compile(r'conflicts? with "([^"]+)"')
 _WEBHOOK = re.compile(r'failed calling webhook "([^"]+)"')
 
 
-def refusal(code: int, headers: Mapping[str, str], raw: bytes) -> Exception:
-    """The error that an answer of 400 or more is, whatever its body holds; the wait is in seconds."""
+def refusal(code: int, headers: Mapping[str, str], raw: bytes, own: bytes = b"") -> Exception:
+    """The error that an answer of 400 or more is, whatever its body holds; the wait is in seconds. Of a 401
+    `own` is the certificate (PEM) that was refused, which may have expired.
+    """
+    if words := refused(own, datetime.now(UTC)) if own else "":
+        return Unreachable(words, reason="Unauthorized")
     try:
         status: Body = orjson.loads(raw)
     except orjson.JSONDecodeError:
@@ -57,7 +62,7 @@ def _managers(texts: Sequence[str]) -> list[str]:
     return sorted({name for text in texts for name in _OTHER_MANAGER.findall(text)})
 
 
-def silence(error: Exception) -> str:
+def silence(error: Exception, own: bytes = b"") -> str:
     """Why there was no answer, short enough for a page: the innermost cause.
 
     It leaves out the address: members read these words too and need not know where the API server is.
@@ -65,7 +70,7 @@ def silence(error: Exception) -> str:
     cause: BaseException = error
     while (deeper := getattr(cause, "reason", None) or cause.__cause__) and isinstance(deeper, BaseException):
         cause = deeper
-    if words := failed_check(cause):
+    if words := failed_check(cause, own):
         return f"The cluster does not answer: {words}."
     words = re.sub(r"^\[Errno -?\d+\] ", "", str(cause).rsplit(": ", 1)[-1].strip()) or type(cause).__name__
     return f"The cluster does not answer: {words}."

@@ -1,13 +1,13 @@
 """Until when the certificates on the way to a server are good, and what a failed check of one means.
 
-Pure, but for `endpoint`, which reads files, and `served`, which asks a server. Source: RFC 5280, 4.1.2.5;
-OpenSSL's x509_vfy.h.
+Pure, but for what reads files (`endpoint_of`, `own_of`), asks a server (`served`) or the clock. Source:
+RFC 5280, 4.1.2.5; OpenSSL's x509_vfy.h.
 """
 
 import socket
 import ssl
 from collections.abc import Callable
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -24,19 +24,22 @@ _FAILED_CHECKS = {
     64: "the certificate of its API server is for another address than the one it is reached by",
 }
 """By X509_V_ERR_*, as Python's `verify_code`."""
+_HUNG_UP = (ssl.SSLEOFError, ConnectionResetError, BrokenPipeError)
 _ALERT = "ALERT_CERTIFICATE_EXPIRED"
 """How OpenSSL ends the name of the alert by which a server refuses our own."""
 
 
-def failed_check(error: BaseException) -> str:
+def failed_check(error: BaseException, own: bytes = b"") -> str:
     """What a failed check of a certificate means, without address or name; empty for any other error.
 
-    urllib3 raises a copy of its own and keeps what Python raised as its argument.
+    urllib3 raises a copy of its own and keeps what Python raised as its argument. A server that refuses our
+    `own` (PEM) may have hung up before its reason was read: then the dates say it.
     """
     for cause in (error, *error.args):
         if isinstance(cause, ssl.SSLCertVerificationError) and cause.verify_code in _FAILED_CHECKS:
             return _FAILED_CHECKS[cause.verify_code]
-        if isinstance(cause, ssl.SSLError) and str(cause.reason).endswith(_ALERT):
+        is_told = isinstance(cause, ssl.SSLError) and str(cause.reason).endswith(_ALERT)
+        if is_told or (isinstance(cause, _HUNG_UP) and refused(own, datetime.now(UTC))):
             return "the client certificate in its kubeconfig has expired"
     return ""
 
@@ -59,7 +62,16 @@ def refused(pem: bytes, now: datetime) -> str:
     return f"The cluster refuses our credentials: the client certificate in its kubeconfig {ends}."
 
 
-def endpoint(known: Any) -> Endpoint:
+def own_of(gateway: Any) -> bytes:
+    """The certificate by which a gateway's server knows us, as PEM; empty where there is none to read."""
+    try:
+        own: bytes = gateway.endpoint().certificate
+    except OSError:
+        return b""
+    return own
+
+
+def endpoint_of(known: Any) -> Endpoint:
     """What the Kubernetes library's configuration says of the way to an API server."""
     authority, own = (
         Path(name).read_bytes() if name else b"" for name in (known.ssl_ca_cert, known.cert_file)

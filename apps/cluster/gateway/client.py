@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from datetime import datetime
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, cast
 from urllib.parse import urlencode
@@ -18,23 +19,14 @@ from urllib.parse import urlencode
 import orjson
 import urllib3
 from django.conf import settings
-from django.utils import timezone
 from kubernetes.client import ApiClient, Configuration
 from kubernetes.config import ConfigException, load_kube_config, load_kube_config_from_dict
 
 from apps.cluster.errors import Conflict, Rejected, Throttled, Unreachable
-from apps.cluster.gateway import (
-    answers,
-    calls,
-    certificates,
-    executing,
-    following,
-    forwarding,
-    kubeconfig,
-    mounted,
-)
+from apps.cluster.gateway import answers, calls, executing, following, forwarding, kubeconfig, mounted
 from apps.cluster.gateway.addresses import server_problem
 from apps.cluster.gateway.calls import Call
+from apps.cluster.gateway.certificates import endpoint_of, own_of
 from apps.cluster.gateway.connecting import OnceMore, keep_out
 from apps.cluster.gateway.watch_stream import KubernetesWatch
 from apps.cluster.objects.kinds import ACCESS_REVIEW, KINDS, TOKEN_REQUEST, KindInfo
@@ -47,12 +39,10 @@ _QUIET_WATCH = 90.0
 _OTHER_UID = ("does not match the UID", "UID in precondition")
 _PAGE = 250
 """Objects of a list at once. Two lists come at a time, and each object is some 20 KB in memory."""
-_MOST_LOG_BYTES = 1024 * 1024
-_CHUNK = 64 * 1024
+_MOST_LOG_BYTES, _CHUNK = 1024 * 1024, 64 * 1024
 _CONNECTIONS = 48
 logging.getLogger("urllib3.connectionpool").setLevel(logging.ERROR)
 """Its warnings repeat what we raise."""
-
 
 Query = Sequence[tuple[str, str]]
 
@@ -103,8 +93,7 @@ class KubernetesGateway:
         """See `Gateway.delete`. The background policy is said: a Job's own default leaves its pods behind."""
         options = {"preconditions": {"uid": uid}, "propagationPolicy": "Background"}
         try:
-            call = Call("delete", ref)
-            self._json("DELETE", _path(ref), call=call, body=options, kind="application/json")
+            self._json("DELETE", _path(ref), call=Call("delete", ref), body=options, kind="application/json")
         except Rejected as error:
             if error.is_absent or any(words in error.message for words in _OTHER_UID):
                 return False
@@ -225,7 +214,7 @@ class KubernetesGateway:
 
     def endpoint(self) -> Endpoint:
         """See `Gateway.endpoint`."""
-        return certificates.endpoint(self._api.configuration)
+        return endpoint_of(self._api.configuration)
 
     def server_version(self) -> str:
         """See `Gateway.server_version`."""
@@ -279,23 +268,16 @@ class KubernetesGateway:
             # Bypasses the library's own request code, which costs as much again as the request.
             response: Any = self._pool.urlopen(method, url, body=sent, headers=self._headers(kind), **how)
         except (urllib3.exceptions.HTTPError, ConfigException, OSError) as error:
-            raise Unreachable(answers.silence(error)) from error
+            raise Unreachable(answers.silence(error, own_of(self))) from error
         if response.status >= 400:
-            refusal = self._explained(answers.refusal(response.status, response.headers, _read(response)))
+            own = own_of(self) if response.status == HTTPStatus.UNAUTHORIZED else b""
+            if own:  # its file may hold another by now, and a connection keeps the one that it began with
+                self._pool.clear()
+            refusal = answers.refusal(response.status, response.headers, _read(response), own)
             if isinstance(refusal, Throttled) and method != "GET":
                 self._quiet_until = time.monotonic() + refusal.retry_after
             raise refusal
         return cast("urllib3.HTTPResponse", response)
-
-    def _explained(self, refusal: Exception) -> Exception:
-        """Whether a certificate of ours has ended, which a server says as 401. The next call connects anew:
-        its file may hold another by then, and a connection keeps the one that it began with.
-        """
-        if getattr(refusal, "reason", "") != "Unauthorized" or not (pem := self.endpoint().certificate):
-            return refusal
-        self._pool.clear()
-        words = certificates.refused(pem, timezone.now())
-        return Unreachable(words, reason="Unauthorized") if words else refusal
 
     def _headers(self, kind: str) -> dict[str, str]:
         """The credential is asked for each time: an operator's own kubeconfig may name what renews it."""
