@@ -175,7 +175,8 @@ def has_room() -> bool:
     if connection.vendor == "sqlite":
         folder = Path(str(connection.settings_dict["NAME"])).absolute().parent
         return shutil.disk_usage(folder).free >= ROOM_BYTES
-    close_old_connections()
+    if not connection.in_atomic_block:  # Django would close that connection, whatever state it is in
+        close_old_connections()
     try:
         with transaction.atomic(), connection.cursor() as cursor:
             cursor.execute("SET LOCAL work_mem = '64kB'; SET LOCAL temp_tablespaces = ''")
