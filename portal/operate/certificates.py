@@ -12,6 +12,7 @@ from apps.cluster.errors import Unreachable
 from apps.cluster.gateway import certificates, connecting
 from apps.cluster.gateway.port import open_gateway
 from apps.cluster.models import Cluster
+from apps.cluster.specs import Endpoint
 from portal.config import Config
 from portal.operate.findings import Finding, note, ok, wrong
 
@@ -26,11 +27,7 @@ PORTAL = "Renew it at the proxy that holds it; with the chart, the Secret that t
 
 def check(config: Config, now: datetime, *, whole: bool) -> Iterator[Finding]:
     """A finding for each certificate; of those that servers show only if `whole`."""
-    for cluster in Cluster.objects.order_by("slug"):
-        try:
-            way = open_gateway(cluster).endpoint()
-        except (Unreachable, OSError):
-            continue  # that it leads nowhere is said of its watch
+    for cluster, way in _ways():
         if way.certificate:
             cure = CLIENT.format(slug=cluster.slug)
             yield judged(f"client certificate of {cluster.slug}", way.certificate, cure, now)
@@ -44,6 +41,25 @@ def check(config: Config, now: datetime, *, whole: bool) -> Iterator[Finding]:
         yield from _served("certificate of the apps", apps, PORTAL, now)
 
 
+def due() -> Iterator[tuple[str, datetime]]:
+    """From when on `judged` says that our own certificate is wrong, by the cluster's slug; one statement."""
+    for cluster, way in _ways():
+        if known := certificates.validity(way.certificate):
+            yield cluster.slug, _renewed_by(*known)
+
+
+def _ways() -> Iterator[tuple[Cluster, Endpoint]]:
+    for cluster in Cluster.objects.order_by("slug"):
+        try:
+            yield cluster, open_gateway(cluster).endpoint()
+        except (Unreachable, OSError):
+            continue  # that it leads nowhere is said of its watch
+
+
+def _renewed_by(begins: datetime, ends: datetime) -> datetime:
+    return ends - min(SOON, (ends - begins) / SHARE)
+
+
 def judged(name: str, pem: bytes, cure: str, now: datetime) -> Finding:
     """What its dates say of a certificate. Pure."""
     known = certificates.validity(pem)
@@ -55,7 +71,7 @@ def judged(name: str, pem: bytes, cure: str, now: datetime) -> Finding:
         return wrong(name, f"expired on {at}", cure)
     if now < begins:
         return wrong(name, f"not valid before {begins:%Y-%m-%d %H:%M} UTC", "See the clocks of both machines")
-    if ends - now < min(SOON, (ends - begins) / SHARE):
+    if now > _renewed_by(begins, ends):
         return wrong(name, f"expires on {at}, in {(ends - now) / timedelta(days=1):.1f} days", cure)
     return ok(name, f"good until {at}")
 

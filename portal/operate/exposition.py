@@ -27,18 +27,19 @@ from apps.cluster.watching.services import ingest
 from apps.web import self_checks
 from apps.web.stores import telling
 from apps.web.stores.telling import OURS, Told
-from portal.operate import lags, queues
+from portal.operate import certificates, lags, queues
 from portal.operate.service_checks import KINDS
 from portal.operate.versions import VERSION
 
 COUNTED_ELSEWHERE = (frame.RUNS, frame.SECONDS, wake.LOST_HINTS, ingest.EVENTS, ingest.RETRIES)
 """Declared where they are counted; naming them here makes a web process know them all."""
-STATEMENTS = 4 + len(sweep.ROWS)
+STATEMENTS = 5 + len(sweep.ROWS)
 MOST_DUE = 10_000
 GAUGES = {
     "build_info": "1, with the version of the product.",
     "redis_up": "Whether Redis answers this scrape.",
     "database_up": "Whether the database answers this scrape.",
+    "database_full": "Processes that met a full disk of the database, and no room since.",
     "processes": "Processes that told within 30 s that they live, by kind as in the Procfile.",
     "streams": "Live streams (pages, events, followed logs) that are open in all web processes.",
     "queue_length": "Tasks that wait for a worker: urgent are those of people, later those of the cluster.",
@@ -46,6 +47,9 @@ GAUGES = {
     "task_last_success_timestamp_seconds": "When a task last succeeded, in seconds since 1970.",
     "cluster_seen_seconds": "Since the cluster last answered its watcher.",
     "cluster_lacks": "Pieces that the cluster lacks and work needs.",
+    "cluster_certificate_due_timestamp_seconds": (
+        "From when on the client certificate of its kubeconfig is to be renewed, in seconds since 1970."
+    ),
     "telemetry_lag_seconds": "From now back to where a cluster's telemetry is read.",
     "ledger_lag_seconds": "From now back to where a cluster's ledger is rolled up.",
     "sweep_due": "Rows that are due for a reconcile, by kind; 10,000 at most.",
@@ -93,6 +97,7 @@ class _Collected:
         for kind in KINDS:
             self._set("processes", told.alive(kind), kind=kind)
         self._set("streams", _sum(told, "streams"))
+        self._set("database_full", _sum(told, telling.FULL))
         for task, at in sorted(told.ran.items()):
             self._set("task_last_success_timestamp_seconds", at, task=task)
         for queue in waiting:
@@ -123,6 +128,8 @@ class _Collected:
                 self._set("telemetry_lag_seconds", lag.telemetry, cluster=lag.cluster)
             if lag.ledger is not None:
                 self._set("ledger_lag_seconds", lag.ledger, cluster=lag.cluster)
+        for cluster, due in certificates.due():
+            self._set("cluster_certificate_due_timestamp_seconds", due.timestamp(), cluster=cluster)
 
 
 def counters(totals: dict[str, float]) -> Iterator[Metric]:

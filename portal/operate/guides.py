@@ -8,7 +8,7 @@ BY_NAME: Mapping[str, str] = {
         ("mode", "secret key", "public address", "allowed hosts", "trusted proxies"), f"{OPERATING}#settings"
     ),
     "database": f"{RUNBOOK}#allotmentdatabasedown",
-    "database disk": f"{RUNBOOK}#the-disk-of-the-database-is-full",
+    "database disk": f"{RUNBOOK}#allotmentdatabasefull",
     "migrations": f"{OPERATING}#upgrading",
     **dict.fromkeys(("redis", "redis policy", "redis on disk", "processes"), f"{RUNBOOK}#allotmentredisdown"),
     **dict.fromkeys(("web", "worker", "beat", "watcher", "door"), f"{RUNBOOK}#allotmentprocessmissing"),
@@ -19,7 +19,7 @@ BY_NAME: Mapping[str, str] = {
     "hold": f"{OPERATING}#backup-and-restore",
     "engineers": f"{OPERATING}#people",
     "clusters": f"{OPERATING}#first-start",
-    **dict.fromkeys(("certificates", "certificate", "client"), f"{RUNBOOK}#a-certificate-has-expired"),
+    **dict.fromkeys(("certificates", "certificate", "client"), f"{RUNBOOK}#allotmentcertificateends"),
     "watch": f"{RUNBOOK}#allotmentclustersilent",
     "telemetry": f"{RUNBOOK}#allotmenttelemetrylate",
     "ledger": f"{RUNBOOK}#allotmentledgerlate",

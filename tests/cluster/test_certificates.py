@@ -15,15 +15,18 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
+from prometheus_client.parser import text_string_to_metric_families
 
 from apps.cluster.errors import Unreachable
 from apps.cluster.gateway import certificates, client, following
 from apps.cluster.models import Cluster
 from portal.config import Config
 from portal.operate import certificates as checks
+from portal.operate import exposition
 from portal.operate.findings import OK, WRONG
 from tests.controlplane import pki
 
+CERTIFICATE_DUE = "allotment_cluster_certificate_due_timestamp_seconds"
 LONG, OVER = timedelta(days=90), timedelta(minutes=-10)
 NOW = datetime(2026, 11, 29, tzinfo=UTC)
 
@@ -192,6 +195,8 @@ def test_the_doctor_asks_each_server_for_its_own(way: Way, settings: Any) -> Non
         )
         found = {each.name: each for each in checks.check(config, datetime.now(UTC), whole=True)}
         of_health = [each.name for each in checks.check(config, datetime.now(UTC), whole=False)]
+        own = certificates.validity((way.folder / "certificate").read_bytes())
+        exposed = exposition.text(datetime.now(UTC)).decode()
     assert {name: each.state for name, each in found.items()} == {
         "client certificate of north": OK,
         "certificate of north": WRONG,
@@ -200,6 +205,13 @@ def test_the_doctor_asks_each_server_for_its_own(way: Way, settings: Any) -> Non
     assert "expired on " in found["certificate of north"].line
     assert "kubeadm certs renew" in found["certificate of north"].line
     assert of_health == ["client certificate of north"], "no server is asked for a page"
+    assert own
+    (due,) = (
+        each.samples for each in text_string_to_metric_families(exposed) if each.name == CERTIFICATE_DUE
+    )
+    assert [(each.labels["cluster"], each.value) for each in due] == [
+        ("north", (own[1] - timedelta(days=14)).timestamp())
+    ]
 
 
 def dated(begins: timedelta, ends: timedelta) -> bytes:

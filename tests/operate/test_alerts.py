@@ -24,6 +24,10 @@ PARTS = ("**Means.** ", "**Look.** ", "**Do.** ")
 BROKEN: dict[str, list[tuple[str, str]]] = {
     "AllotmentGone": [("up", "1x60")],
     "AllotmentDatabaseDown": [("allotment_database_up", "0x60")],
+    "AllotmentDatabaseFull": [("allotment_database_full", "1x60")],
+    "AllotmentCertificateEnds": [
+        ('allotment_cluster_certificate_due_timestamp_seconds{cluster="north"}', "0x60")
+    ],
     "AllotmentRedisDown": [("allotment_redis_up", "0x60")],
     "AllotmentProcessMissing": [('allotment_processes{kind="worker"}', "0x60")],
     "AllotmentClockStopped": [
@@ -73,6 +77,8 @@ WELL = [
     ('allotment_reconcile_seconds_bucket{owner="workload",le="+Inf"}', "0+9x60"),
     ('allotment_cluster_seen_seconds{cluster="north"}', "5x60"),
     ('allotment_cluster_lacks{cluster="north"}', "0x60"),
+    ("allotment_database_full", "0x60"),
+    ('allotment_cluster_certificate_due_timestamp_seconds{cluster="north"}', "1000000x60"),
     ('allotment_telemetry_lag_seconds{cluster="north"}', "40x60"),
     ('allotment_ledger_lag_seconds{cluster="north"}', "400x60"),
     ('allotment_self_check_breaches{check="audit"}', "0x60"),

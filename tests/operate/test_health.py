@@ -211,9 +211,9 @@ def test_each_guide_leads_to_a_section_that_is_there() -> None:
         ("balance of north", "allotmentledgerdoesnotbalance"),
         ("check of audit record", "allotmentselfcheckoverdue"),
         ("disk", "health"),
-        ("database disk", "the-disk-of-the-database-is-full"),
-        ("client certificate of north", "a-certificate-has-expired"),
-        ("certificate of the portal", "a-certificate-has-expired"),
+        ("database disk", "allotmentdatabasefull"),
+        ("client certificate of north", "allotmentcertificateends"),
+        ("certificate of the portal", "allotmentcertificateends"),
     ],
 )
 def test_a_check_has_the_section_of_its_kind(name: str, section: str) -> None:

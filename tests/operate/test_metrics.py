@@ -28,7 +28,7 @@ from apps.metering.models import CollectorPosition, RollPosition
 from apps.metering.specs import Source
 from apps.web import self_checks
 from apps.web.models import SelfCheck
-from apps.web.stores import telling
+from apps.web.stores import outage, telling
 from apps.web.stores.telling import Teller
 from portal.operate import exposition
 from portal.operate.measuring import route_class
@@ -187,6 +187,21 @@ def test_a_reconcile_is_counted_with_its_length(scraped: None, cast: Cast) -> No
     teller.tell()
     assert values("reconciles_total", owner="workload", result="done") == [1.0]
     assert values("reconcile_seconds_count", owner="workload") == [1.0]
+
+
+def test_a_process_that_met_a_full_disk_tells_it_until_there_is_room(
+    scraped: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    room, teller = outage.Outages("the database"), Teller("worker")
+    monkeypatch.setattr(outage, "room", room)
+    teller.tell()
+    assert values("database_full") == [0.0]
+    room.note(OperationalError("no room"))
+    teller.tell()
+    assert values("database_full") == [1.0]
+    room.over()
+    teller.tell()
+    assert values("database_full") == [0.0]
 
 
 def test_without_redis_the_rest_is_told(settings: Settings, cast: Cast, no_broker: None) -> None:

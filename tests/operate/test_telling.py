@@ -91,7 +91,7 @@ def test_a_part_is_there_with_what_it_measures_until_it_is_silent() -> None:
     teller = Teller("web", {"streams": lambda: 7.0})
     teller.tell()
     (part,) = telling.read().parts
-    assert part == Part("web", part.host, os.getpid(), teller.since, {"streams": 7.0})
+    assert part == Part("web", part.host, os.getpid(), teller.since, {"full": 0.0, "streams": 7.0})
     key = telling.client().smembers(telling.PARTS).pop()
     assert 0 < telling.client().ttl(key) <= telling.LIFE_SECONDS
     telling.client().delete(key)

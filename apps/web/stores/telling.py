@@ -30,6 +30,8 @@ TELL_SECONDS, LIFE_SECONDS = 5.0, 30
 TOTALS, RAN, PARTS = "allotment:totals", "allotment:ran", "allotment:parts"
 """Hashes of sample -> sum and of task -> when it last succeeded (since 1970), and the set of parts."""
 OURS = "allotment_"
+FULL = "full"
+"""What each process tells of itself: whether it met a full disk of the database, and no room since."""
 PATIENCE_SECONDS = 0.4
 Gauges = Mapping[str, Callable[[], float]]
 
@@ -99,7 +101,7 @@ class Teller:
         return pipe
 
     def _measured(self) -> dict[str, float]:
-        return {name: measure() for name, measure in self.gauges.items()}
+        return {FULL: float(outage.room.lasts)} | {name: measure() for name, measure in self.gauges.items()}
 
 
 _ran: dict[str, float] = {}
