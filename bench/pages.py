@@ -1,5 +1,7 @@
 """How long every page takes until its first byte, in process: 95 of 100 answers, CPU, statements, length.
 
+Of the answers to one page the 95th percentile is the nearest rank: of 40 the third longest.
+
 The process is warm, as one that takes connections is: else the collector walks all of Django in some answers.
 
 --home DIR   the data of a demo that has its week (stop it first); goal 100 ms
@@ -9,6 +11,7 @@ without      40 tenants with some 5,000 bill lines on PostgreSQL, 20,000,000 sam
 import gzip
 import time
 from collections.abc import Iterator
+from math import ceil
 from typing import Any
 
 from bench.usage import Line, _get, _signed_in
@@ -19,7 +22,7 @@ GPUS = 25
 """Of a tenant: 20,000,000 samples are then of 40 tenants."""
 WORKS = 160
 """Workloads of a tenant, of which some 125 held a GPU in the week."""
-ASKED = 20
+ASKED = 40
 GOAL_DEMO, GOAL_LARGE = 100, 150
 """Milliseconds."""
 
@@ -82,7 +85,7 @@ def _page(client: Any, url: str, times: int) -> dict[str, Any]:
     walls.sort()
     return {
         "p50_ms": round(walls[len(walls) // 2], 1),
-        "p95_ms": round(walls[-max(1, len(walls) // 20)], 1),
+        "p95_ms": round(walls[ceil(0.95 * len(walls)) - 1], 1),
         "cpu_ms": round(sorted(cpus)[len(cpus) // 2], 1),
         "least_cpu_ms": round(min(cpus), 1),
         "statements": statements,

@@ -187,7 +187,9 @@ def test_sums_of_parts_are_the_whole_and_equal_the_long_way_round(
     together.add(exact(cut, ends))
     assert_same(together, total)
     for group in Group:
-        lines = costs.costs(Allocation.objects.all(), group, begins=begins, ends=ends, now=NOW)
+        rows, period = Allocation.objects.all(), {"begins": begins, "ends": ends, "now": NOW}
+        lines = costs.costs(rows, group, **period)
+        assert costs.costs(rows, group, **period, whole=True) == lines
         assert all(e.charged == e.effective + e.waste + e.unknown for e in lines)
         assert abs(costs.total_of(lines).charged - pricing.amount(total.charged)) < Decimal("1e-6")
 

@@ -17,7 +17,7 @@ class UtcLoader(BaseTzLoader):  # type: ignore[misc]
     def load(self, data: Any) -> datetime:
         """A time of the wire as text, such as `2026-11-23 14:39:39.5+00`."""
         try:
-            found = datetime.fromisoformat(bytes(data).decode())
+            found = datetime.fromisoformat(str(data, "ascii"))
         except ValueError:
             told: datetime = super().load(data)
             return told

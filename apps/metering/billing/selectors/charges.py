@@ -48,6 +48,8 @@ from apps.metering.specs import Account
 _HOURS = {"seconds": "device_seconds", "refunded_seconds": "refunded_device_seconds"}
 FIGURES = ("held_us", "judged_effective", *RECOVERABLE, *(f"judged_{cause}" for cause in INEFFICIENCY))
 """In the order of `Done`."""
+Rows = QuerySet[Allocation] | None
+"""The allocations that are summed; None: all that the tenants hold."""
 FEW = 16
 """Workloads whose roll-ups are found by their own index, not by their tenant's."""
 
@@ -100,9 +102,11 @@ def charges(
     *,
     now: datetime,
     by_workload: bool = False,
+    whole: bool = False,
     learns: bool = True,
 ) -> dict[PriceKey, Exact]:
-    """The exact sums of the part of these allocations inside [begins, ends), by what has one price.
+    """The exact sums of the part of these allocations inside [begins, ends), by what has one price. `whole`:
+    they are all that their tenants hold, so that no roll-up is asked whether it is of one of them.
 
     RULE: allocated - refunded = effective + waste + unknown. Periods that meet sum to the whole. What
     counts as effective is said by `formulas`, month by month; without `learns` what was done is left unknown.
@@ -114,20 +118,20 @@ def charges(
     plain = _plain_sums(work, rows.exclude(special))
     work.periods = periods_of({key for key, _ in plain} | {each.price_key for each in chosen})
     _charge_plain(work, plain)
-    return _found(work, rows, learns=learns)
+    return _found(work, None if whole else rows, learns=learns)
 
 
 def charges_in(
-    rows: QuerySet[Allocation], known: ChargedIntervals, begins: datetime, ends: datetime, *, now: datetime
+    known: ChargedIntervals, begins: datetime, ends: datetime, *, now: datetime, rows: Rows = None
 ) -> dict[PriceKey, Exact]:
-    """The same by workload, of intervals that were read already; `rows` are their allocations."""
+    """The same by workload, of intervals that were read already."""
     here = known.within(begins, ends)
     held = {each.pk: each for each in here.held}
     work = _Work(begins, ends, now, by_workload=True, held=held, periods=here.periods)
     return _found(work, rows, learns=True)
 
 
-def _found(work: _Work, rows: QuerySet[Allocation], *, learns: bool) -> dict[PriceKey, Exact]:
+def _found(work: _Work, rows: Rows, *, learns: bool) -> dict[PriceKey, Exact]:
     _charge(work)
     if learns and work.periods and work.begins < work.until:
         _learn_in_bulk(work, rows)
@@ -219,13 +223,14 @@ def _add(found: Exact, name: str, value: Fraction) -> None:
         setattr(found, name, before + value if before else value)
 
 
-def _learn_in_bulk(work: _Work, rows: QuerySet[Allocation]) -> None:
+def _learn_in_bulk(work: _Work, rows: Rows) -> None:
     """What was done by those that nothing was given back of: sums of the database, priced once."""
     plan = effective_split.cover(work.begins, work.until, _changes(work), _kept_from())
-    nearby = rows.filter(possibly_charged_in(work.begins, work.ends) | Q(pk__in=work.corrected))
-    found = _judged(work, Bucket.objects.filter(allocation__in=nearby.order_by().values("pk"))).exclude(
-        allocation__in=work.lost
-    )
+    chosen = Q(allocation__isnull=False)
+    if rows is not None:
+        nearby = rows.filter(possibly_charged_in(work.begins, work.ends) | Q(pk__in=work.corrected))
+        chosen = Q(allocation__in=nearby.order_by().values("pk"))
+    found = _judged(work, Bucket.objects.filter(chosen).exclude(allocation__in=work.lost))
     keys = ["tenant_id", "offer_id", "allocation__capacity", *(["workload_id"] if work.by_workload else [])]
     for stretch in plan.stretches:
         if stretch.spans:
@@ -341,7 +346,7 @@ def _learn_alike(work: _Work, rows: Iterable[Any]) -> None:
         sums = alike.setdefault((price_key, money, length, figures[0]), [0] * len(FIGURES))
         sums[:] = map(add, sums, map(int, figures))
     for (price_key, money, length, held), sums in alike.items():
-        work.found[price_key].learn(effective_split.parts(money, length, replace(_done(sums), held=held)))
+        work.found[price_key].learn(effective_split.parts(money, length, Done(held, *sums[1:])))
 
 
 WHOSE = ("allocation_id", "tenant_id", "offer_id", "workload_id", "allocation__capacity",
@@ -393,8 +398,3 @@ def _changes(work: _Work) -> set[datetime]:
 def _kept_from() -> datetime:
     """From when on there are roll-ups of 5 minutes; before it only those of hours and days."""
     return pruned_until() or effective_split.BEGINNING
-
-
-def _done(figures: Sequence[Any]) -> Done:
-    """What a roll-up tells, by FIGURES."""
-    return Done(*(int(figure or 0) for figure in figures))

@@ -101,12 +101,15 @@ def costs(
     begins: datetime,
     ends: datetime,
     now: datetime,
+    whole: bool = False,
 ) -> list[CostLine]:
-    """The costs inside [begins, ends) by group, dearest first. RULE: sums are exact, each is rounded once.
+    """The costs inside [begins, ends) by group, dearest first; `whole`: of all that their tenants hold.
+    RULE: sums are exact, each is rounded once.
 
     What was made with kubectl is of no workload, so its key is empty there, and where no offer is like it.
     """
-    exact = charges.charges(rows, begins, ends, now=now, by_workload=group in BY_WORKLOAD)
+    by = group in BY_WORKLOAD
+    exact = charges.charges(rows, begins, ends, now=now, by_workload=by, whole=whole)
     names = _names(group, exact)
     sums: dict[str, list[Exact]] = defaultdict(list)
     whose: dict[str, set[UUID]] = defaultdict(set)

@@ -132,7 +132,7 @@ def _hours(part: Interval | None) -> Fraction:
 
 def _tell(found: Mapping[What, Much], held: MonthHoldings, here: ChargedIntervals, day: Period) -> None:
     """What was done on a day for what it charged, refunds taken off; shared out among the day's prices."""
-    exact = charges.charges_in(held.rows, here, *day, now=held.now)
+    exact = charges.charges_in(here, *day, now=held.now)
     by_key: dict[PriceKey, list[tuple[What, Much]]] = defaultdict(list)
     for what, much in found.items():
         if what.begins == day[0] and what.kind is LineKind.GPU:

@@ -111,14 +111,14 @@ def charges_of(
     rows = Allocation.objects.filter(tenant=tenant)
     rows = rows.filter(workload=workload) if workload else rows
     known = charged_intervals.charged_intervals(rows, begins, ends, now=now)
-    return charges_in(tenant, rows, known, (begins, ends), now=now)
+    return charges_in(tenant, known, (begins, ends), now=now, rows=rows if workload else None)
 
 
 def charges_in(
-    tenant: Tenant, rows: QuerySet[Allocation], known: ChargedIntervals, period: Period, *, now: datetime
+    tenant: Tenant, known: ChargedIntervals, period: Period, *, now: datetime, rows: charges.Rows = None
 ) -> list[Charge]:
-    """The same of intervals that were read already; `rows` are their allocations."""
-    exact = charges.charges_in(rows, known, *period, now=now)
+    """The same of intervals that were read already; `rows`: of these alone."""
+    exact = charges.charges_in(known, *period, now=now, rows=rows)
     here = known.within(*period)
     works = {pk: work.slug for pk, work in named(each.workload for each in here.held).items()}
     sold = Offer.objects.filter(pk__in={key.offer for key in exact}).values_list("pk", "name", "mechanism")

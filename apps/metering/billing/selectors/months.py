@@ -146,7 +146,7 @@ def month_of(tenant: Tenant, month: date, *, now: datetime, held: MonthHoldings 
     until = max(begins, min(ends, now))
     held = held or line_items.holdings_of_month([tenant], month, now=now)
     charges = (
-        line_items.charges_in(tenant, held.rows, held.known, (begins, until), now=now)
+        line_items.charges_in(tenant, held.known, (begins, until), now=now)
         if begins < until
         else []
     )

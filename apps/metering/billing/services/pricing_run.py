@@ -54,7 +54,7 @@ def price_workloads(ids: Iterable[UUID], *, now: datetime) -> None:
         if each.workload:
             held[each.workload].append(each)
     began = min((each.interval.started_at for each in known.held), default=now)
-    sums = charges.charges_in(rows, known, began, now + LONGEST_UNIT, now=now)
+    sums = charges.charges_in(known, began, now + LONGEST_UNIT, now=now, rows=rows)
     exact: dict[UUID, dict[UUID, Exact]] = {pk: defaultdict(Exact) for pk in wanted}
     for key, part in sums.items():
         if key.workload:

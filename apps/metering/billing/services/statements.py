@@ -46,7 +46,7 @@ def close_month(*, actor: Actor, tenant: Tenant, month: date, now: datetime) -> 
         closed = list(Statement.objects.filter(tenant=locked).order_by("month"))
         _refuse_order(closed, month)
         held = line_items.holdings_of_month([locked], month, now=now)
-        charges = line_items.charges_in(locked, held.rows, held.known, (begins, ends), now=now)
+        charges = line_items.charges_in(locked, held.known, (begins, ends), now=now)
         found = rounding.lines(charges, begins, ends)
         for before in closed[-MOST_MONTHS_BACK:]:
             found += corrections_of(before, now=now)

@@ -124,7 +124,7 @@ class _Department:
 
     def __init__(self) -> None:
         self.used, self.guaranteed = Counter[str](), dict[str, int | None]()
-        self.idle, self.borrowed = dict[str, int](), dict[str, int]()
+        self.idle, self.borrowed = dict[str, int](), Counter[str]()
         self.in_all = 0
         self.unknown = set[str]()
 
@@ -154,11 +154,14 @@ class _Department:
 
     def _tell(self, tenant: str) -> None:
         nominal, running = self.guaranteed.get(tenant), self.used[tenant]
-        self.idle[tenant] = max(0, (nominal or 0) - running)
-        borrows = max(0, running - (nominal or 0))
-        self.in_all += borrows - self.borrowed.get(tenant, 0)
+        room = (nominal or 0) - running
+        self.idle[tenant], borrows = (room, 0) if room > 0 else (0, -room)
+        self.in_all += borrows - self.borrowed[tenant]
         self.borrowed[tenant] = borrows
-        (self.unknown.add if nominal is None and running else self.unknown.discard)(tenant)
+        if nominal is None and running:
+            self.unknown.add(tenant)
+        elif self.unknown:
+            self.unknown.discard(tenant)
 
 
 def _step(at: datetime, parts: Parts, length: timedelta) -> Step:

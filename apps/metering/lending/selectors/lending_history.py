@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import chain, product
+from typing import Any
 from uuid import UUID
 
 from apps.audit.models import AuditEvent
@@ -78,13 +79,20 @@ def _held(team: Mapping[UUID, str], begins: datetime, ends: datetime) -> dict[UU
     corrected = {
         row[0]: row[1:] for row in told.filter(corrections__isnull=False).values_list("pk", *_HELD, *_FIXED)
     }
-    found: dict[UUID, list[Held]] = defaultdict(list)
-    for tenant, offer, units, started, ended, *fix in chain(plain, corrected.values()):
-        since, until = fix or (None, None)
-        since, over = since or started, min(until or ended or ends, ends)
-        if over > since:
-            found[offer] += [Held(team[tenant], since, over)] * units
-    return found
+    # By number: thousands of UUIDs are hashed and compared in Python.
+    slugs = {pk.int: slug for pk, slug in team.items()}
+    found: dict[int, list[Held]] = defaultdict(list)
+    for tenant, offer, units, started, ended in chain(plain, map(_newest, corrected.values())):
+        over = ends if ended is None or ended > ends else ended
+        if over > started:
+            found[offer.int] += [Held(slugs[tenant.int], started, over)] * units
+    return {UUID(int=number): rows for number, rows in found.items()}
+
+
+def _newest(row: tuple[Any, ...]) -> tuple[Any, ...]:
+    """With the times of its correction; one without an end leaves the end as it was."""
+    *whose, started, ended, since, until = row
+    return *whose, since or started, until or ended
 
 
 _HELD = ("tenant_id", "offer_id", "units", "started_at", "ended_at")

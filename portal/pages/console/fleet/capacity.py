@@ -25,7 +25,7 @@ from apps.tenants.people.selectors import invitations
 from apps.tenants.selectors import tenants_for
 from apps.workloads.models import Workload
 from apps.workloads.nodes.selectors import node_usage
-from apps.workloads.selectors.reading import workloads_for
+from apps.workloads.selectors.reading import seldom, workloads_for
 from apps.workloads.specs import Phase
 from apps.workloads.waiting.selectors import waiting
 from portal.pages.console.fleet import handover
@@ -206,7 +206,7 @@ def _needs(
             workload_detail.url(row),
             row.ended_at,
         )
-        for row in failed[:MOST_NEEDS]
+        for row in seldom(failed[:MOST_NEEDS])
     ]
     asked = needs.requests(spending.requests_for(actor), "not decided yet", reverse("console-requests"))
     people = needs.invitations(invitations.invitations_for(actor), reverse("console-requests"))

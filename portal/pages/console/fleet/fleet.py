@@ -112,10 +112,10 @@ def since_midnight(actor: Actor, *, now: datetime) -> Wasted:
     """
     begins, ends = line_items.midnight(now), floor(now, LEVELS[0])
     rows = allocations.allocations_for(actor)
-    lines = costs.costs(rows, Group.TENANT, begins=begins, ends=ends, now=now)
+    lines = costs.costs(rows, Group.TENANT, begins=begins, ends=ends, now=now, whole=True)
     if not lines:
         ends = now
-        lines = costs.costs(rows, Group.TENANT, begins=begins, ends=ends, now=now)
+        lines = costs.costs(rows, Group.TENANT, begins=begins, ends=ends, now=now, whole=True)
     teams = {row.slug: row for row in tenants_for(actor)}
     money = [(teams[line.key], wasted.money_of(line)) for line in lines if line.key in teams]
     by_team = wasted.folded(

@@ -11,7 +11,7 @@ from apps.cluster import request_cache
 from apps.cluster.mirror.rules.mirror_columns import moment
 from apps.cluster.objects.conditions import find
 from apps.workloads.models import Workload
-from apps.workloads.selectors.reading import workloads_for
+from apps.workloads.selectors.reading import seldom, workloads_for
 from apps.workloads.specs import Phase
 from apps.workloads.status.scheduling import UNSCHEDULABLE, is_unschedulable
 from apps.workloads.waiting.rules.situation import Explanation
@@ -31,7 +31,7 @@ def needs(actor: Actor, *, now: datetime) -> list[Need]:
     """The longest ones first, each with its cause."""
     unplaced = Q(phase=Phase.PENDING, queue__reason=UNSCHEDULABLE)
     rows = workloads_for(actor).filter(unplaced | Q(phase=Phase.STARTING), suspended=False, deleting_at=None)
-    stuck = list(_stuck(list(rows.select_related("tenant__queue").order_by("asked_at")), now))[:MOST]
+    stuck = list(_stuck(seldom(rows.order_by("asked_at")), now))[:MOST]
     queues = waiting.queues_of({row.cluster_id for row, _ in stuck}) if stuck else None
     why = partial(waiting.explanation_for, actor, now=now, queues=queues)
     return [_need(row, since, why(row)) for row, since in stuck]

@@ -124,16 +124,16 @@ def spent(actor: Actor, tenant: Tenant, wanted: Asked, *, now: datetime) -> Spen
 def _costs(
     held: QuerySet[Allocation], group: Group, wanted: Asked, now: datetime
 ) -> tuple[Sequence[CostLine], tuple[datetime, datetime]]:
-    """What was held in the time shown, and that time.
+    """All that a tenant held in the time shown, and that time.
 
     RULE: it ends, as the pictures do, with the last whole bucket: a cut through one costs as much as all the
     rest. What began after that is told to the second while there is nothing else.
     """
     whole = floor(now, LEVELS[0])
     span = whole - BACK[wanted.span], whole
-    if not (lines := costs.costs(held, group, begins=span[0], ends=span[1], now=now)):
+    if not (lines := costs.costs(held, group, begins=span[0], ends=span[1], now=now, whole=True)):
         span = whole, now
-        lines = costs.costs(held, group, begins=span[0], ends=span[1], now=now)
+        lines = costs.costs(held, group, begins=span[0], ends=span[1], now=now, whole=True)
     return lines, span
 
 
