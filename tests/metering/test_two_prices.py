@@ -15,10 +15,12 @@ from apps.metering.billing.rules import effective_split, pricing
 from apps.metering.billing.rules.effective_split import CAUSES, Exact
 from apps.metering.billing.rules.pricing import PricePeriod
 from apps.metering.billing.selectors import charges, costs
+from apps.metering.billing.selectors.charged_intervals import WholeTenants
 from apps.metering.billing.selectors.costs import Group
 from apps.metering.billing.services import pricing_run
 from apps.metering.models import Allocation, Bucket, Correction, HardwareFact
 from apps.quotas.models import Price
+from apps.tenants.models import Tenant
 from apps.workloads.models import Workload, WorkloadEvent
 from tests.conftest import Cast
 from tests.factories import make_offer, make_workload
@@ -187,9 +189,11 @@ def test_sums_of_parts_are_the_whole_and_equal_the_long_way_round(
     together.add(exact(cut, ends))
     assert_same(together, total)
     for group in Group:
-        rows, period = Allocation.objects.all(), {"begins": begins, "ends": ends, "now": NOW}
-        lines = costs.costs(rows, group, **period)
-        assert costs.costs(rows, group, **period, whole=True) == lines
+        lines, of_tenants = (
+            costs.costs(of, group, begins=begins, ends=ends, now=NOW)
+            for of in (Allocation.objects.all(), WholeTenants(Tenant.objects.all()))
+        )
+        assert of_tenants == lines
         assert all(e.charged == e.effective + e.waste + e.unknown for e in lines)
         assert abs(costs.total_of(lines).charged - pricing.amount(total.charged)) < Decimal("1e-6")
 

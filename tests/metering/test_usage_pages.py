@@ -240,17 +240,17 @@ def test_in_the_first_minutes_the_pages_say_when_the_first_figures_come(
 
 
 def test_money_ends_with_the_last_whole_bucket_or_is_that_of_the_first_minutes(used: Used) -> None:
-    now, actor = used.now + timedelta(minutes=2), as_actor(used.cast.rosa)
+    now = used.now + timedelta(minutes=2)
     day = use.asked(QueryDict("span=24h"))
     allocations = Allocation.objects.filter(workload=used.trains)
     allocations.update(ended_at=None)
-    whole = team_usage.charged(actor, used.cast.vision, day, now=now)
+    whole = team_usage.charged(used.cast.vision, day, now=now)
     assert (whole.begins, whole.ends) == (used.now - DAY, used.now)
     Bucket.objects.all().delete()
     Allocation.objects.exclude(workload=used.trains).delete()
     allocations.update(started_at=now - timedelta(minutes=1))
-    first = team_usage.charged(actor, used.cast.vision, day, now=now)
-    works = team_usage.spent(actor, used.cast.vision, day, now=now).works
+    first = team_usage.charged(used.cast.vision, day, now=now)
+    works = team_usage.spent(used.cast.vision, day, now=now).works
     assert [line.name for line in works] == ["bert-ft"]
     assert first.total.charged == Decimal("0.049"), "2.94 an hour, for a minute"
 

@@ -4,7 +4,7 @@ A part of the selectors' floor.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -25,6 +25,7 @@ from apps.metering.models import Allocation, Correction, HardwareFact
 from apps.quotas.catalogue.rules import prices as price_book
 from apps.quotas.catalogue.rules.prices import Listed
 from apps.quotas.catalogue.selectors.price_book import book_of, moving_offers
+from apps.tenants.models import Tenant
 from apps.workloads.models import WorkloadEvent
 
 FAULT_WITHIN = timedelta(minutes=15)
@@ -106,6 +107,18 @@ class Held:
     def used(self) -> Interval:
         """The time that it was held for what is to be paid."""
         return Interval(self.interval.started_at, self.back_from or self.interval.ended_at)
+
+
+@dataclass(frozen=True)
+class WholeTenants:
+    """All that some tenants hold and ever held: none of their roll-ups is asked of which allocation it is."""
+
+    tenants: Collection[UUID] | QuerySet[Tenant]
+
+    @property
+    def rows(self) -> QuerySet[Allocation]:
+        """Their allocations."""
+        return Allocation.objects.filter(tenant__in=self.tenants)
 
 
 @dataclass(frozen=True)

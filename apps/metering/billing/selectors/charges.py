@@ -34,6 +34,7 @@ from apps.metering.billing.selectors.charged_intervals import (
     ChargedIntervals,
     Held,
     PriceKey,
+    WholeTenants,
     apart,
     holdings,
     periods_of,
@@ -96,29 +97,28 @@ class _Work:
 
 
 def charges(
-    rows: QuerySet[Allocation],
+    of: QuerySet[Allocation] | WholeTenants,
     begins: datetime,
     ends: datetime,
     *,
     now: datetime,
     by_workload: bool = False,
-    whole: bool = False,
     learns: bool = True,
 ) -> dict[PriceKey, Exact]:
-    """The exact sums of the part of these allocations inside [begins, ends), by what has one price. `whole`:
-    they are all that their tenants hold, so that no roll-up is asked whether it is of one of them.
+    """The exact sums of the part of these allocations inside [begins, ends), by what has one price.
 
     RULE: allocated - refunded = effective + waste + unknown. Periods that meet sum to the whole. What
     counts as effective is said by `formulas`, month by month; without `learns` what was done is left unknown.
     Nobody measures what cores do: what they cost is unknown. Keys are those of one device or core.
     """
+    rows = of.rows if isinstance(of, WholeTenants) else of
     special = apart(rows, begins, ends)
     chosen = with_refunds(holdings(rows.filter(special), begins, ends, now=now, by_workload=by_workload))
     work = _Work(begins, ends, now, by_workload, {each.pk: each for each in chosen})
     plain = _plain_sums(work, rows.exclude(special))
     work.periods = periods_of({key for key, _ in plain} | {each.price_key for each in chosen})
     _charge_plain(work, plain)
-    return _found(work, None if whole else rows, learns=learns)
+    return _found(work, None if rows is not of else rows, learns=learns)
 
 
 def charges_in(

@@ -15,7 +15,7 @@ from apps.metering.billing.rules.effective_split import CAUSES, INEFFICIENCY, RE
 from apps.metering.billing.rules.pricing import PricePeriod
 from apps.metering.billing.rules.two_prices import sum_of
 from apps.metering.billing.selectors import charged_intervals, charges
-from apps.metering.billing.selectors.charged_intervals import PriceKey
+from apps.metering.billing.selectors.charged_intervals import PriceKey, WholeTenants
 from apps.metering.ledger.selectors import effective_formula
 from apps.metering.models import Allocation
 from apps.metering.specs import Formula
@@ -95,21 +95,18 @@ def prices_of(row: Allocation) -> list[PricePeriod]:
 
 
 def costs(
-    rows: QuerySet[Allocation],
+    of: QuerySet[Allocation] | WholeTenants,
     group: Group,
     *,
     begins: datetime,
     ends: datetime,
     now: datetime,
-    whole: bool = False,
 ) -> list[CostLine]:
-    """The costs inside [begins, ends) by group, dearest first; `whole`: of all that their tenants hold.
-    RULE: sums are exact, each is rounded once.
+    """The costs inside [begins, ends) by group, dearest first. RULE: sums are exact, each is rounded once.
 
     What was made with kubectl is of no workload, so its key is empty there, and where no offer is like it.
     """
-    by = group in BY_WORKLOAD
-    exact = charges.charges(rows, begins, ends, now=now, by_workload=by, whole=whole)
+    exact = charges.charges(of, begins, ends, now=now, by_workload=group in BY_WORKLOAD)
     names = _names(group, exact)
     sums: dict[str, list[Exact]] = defaultdict(list)
     whose: dict[str, set[UUID]] = defaultdict(set)

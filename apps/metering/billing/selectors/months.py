@@ -145,11 +145,7 @@ def month_of(tenant: Tenant, month: date, *, now: datetime, held: MonthHoldings 
     begins, ends = budget.bounds(month)
     until = max(begins, min(ends, now))
     held = held or line_items.holdings_of_month([tenant], month, now=now)
-    charges = (
-        line_items.charges_in(tenant, held.known, (begins, until), now=now)
-        if begins < until
-        else []
-    )
+    charges = line_items.charges_in(tenant, held.known, (begins, until), now=now) if begins < until else []
     return Month(
         tenant, month, begins, ends, until, _rows(rounding.lines(charges, begins, until)), None,
         effective_formula.present().label, settings.CONFIG.currency,

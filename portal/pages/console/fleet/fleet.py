@@ -12,11 +12,12 @@ from apps.accounts.specs import Actor
 from apps.errors import NotFound
 from apps.metering.allocations.selectors import allocations
 from apps.metering.billing.selectors import costs, line_items
+from apps.metering.billing.selectors.charged_intervals import WholeTenants
 from apps.metering.billing.selectors.costs import Group
 from apps.metering.ledger.rules.buckets import LEVELS, floor
 from apps.metering.specs import Account, IdleReason
 from apps.metering.usage.selectors import account_sums
-from apps.tenants.selectors import tenants_for
+from apps.tenants.selectors import seen_by, tenants_for
 from apps.web.requests.sheets import csv_file, download
 from apps.web.shapes.amounts import to_the_cent
 from portal.pages.console.fleet import capacity, drift_pages, fleet_focus, starts, telemetry
@@ -26,6 +27,8 @@ from portal.pages.team.usage import bill, use, wasted, worst
 from portal.pages.team.usage.wasted import Bill, Line, Money
 
 PARTS = capacity.FLEET_PARTS | {"money", "gpus", "who", "idle", "worst"}
+NAMED = 200
+"""Tenants at most whose ids stand in a statement."""
 FILES = ("use", "tenants", "departments", "idle", "focus")
 IDLE_HEAD = ("reason", "gpu_hours")
 WORDS = {
@@ -111,12 +114,13 @@ def since_midnight(actor: Actor, *, now: datetime) -> Wasted:
     the last whole bucket, and is told to the second while there is nothing else.
     """
     begins, ends = line_items.midnight(now), floor(now, LEVELS[0])
-    rows = allocations.allocations_for(actor)
-    lines = costs.costs(rows, Group.TENANT, begins=begins, ends=ends, now=now, whole=True)
+    teams = {row.slug: row for row in tenants_for(actor)}
+    # Few are named, so that no row is asked whether its tenant is there still.
+    whole = WholeTenants([row.pk for row in teams.values()] if len(teams) <= NAMED else seen_by(actor))
+    lines = costs.costs(whole, Group.TENANT, begins=begins, ends=ends, now=now)
     if not lines:
         ends = now
-        lines = costs.costs(rows, Group.TENANT, begins=begins, ends=ends, now=now, whole=True)
-    teams = {row.slug: row for row in tenants_for(actor)}
+        lines = costs.costs(whole, Group.TENANT, begins=begins, ends=ends, now=now)
     money = [(teams[line.key], wasted.money_of(line)) for line in lines if line.key in teams]
     by_team = wasted.folded(
         money, lambda row: (row.name, reverse("usage", args=[row.slug]), row.department.name)

@@ -84,7 +84,7 @@ def team(actor: Actor, tenant: Tenant, *, now: datetime) -> dict[str, Any]:
         "is_manual": bool(queue.manual_hold),
         "may_decide": policies.can_decide(actor, tenant),
         "may_ask": policies.can_ask_for_quota(actor, tenant),
-        "charged": part(lambda: team_usage.charged(actor, tenant, MONTH, now=now)),
+        "charged": part(lambda: team_usage.charged(tenant, MONTH, now=now)),
         "month": now,
         "live_topics": [f"tenant:{tenant.slug}"],
     }
@@ -119,7 +119,7 @@ def request(actor: Actor, row: QuotaRequest, *, now: datetime) -> dict[str, Any]
         "may_withdraw": is_open and (is_own or is_lead),
         "may_say": may_decide or is_lead,
         "forecast": told,
-        "charged": part(lambda: team_usage.charged(actor, row.tenant, MONTH, now=now)),
+        "charged": part(lambda: team_usage.charged(row.tenant, MONTH, now=now)),
         "idle": part(lambda: finding_pages.idle_on(actor, row.offer)),
         "live_topics": [f"tenant:{row.tenant.slug}"],
     }

@@ -6,7 +6,6 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from django.db.models import QuerySet
 from django.http import HttpResponse, QueryDict
 from django.urls import reverse
 
@@ -14,9 +13,9 @@ from apps.accounts.specs import Actor
 from apps.errors import NotFound
 from apps.metering.allocations.selectors import allocations
 from apps.metering.billing.selectors import costs
+from apps.metering.billing.selectors.charged_intervals import WholeTenants
 from apps.metering.billing.selectors.costs import CostLine, Group
 from apps.metering.ledger.rules.buckets import LEVELS, floor
-from apps.metering.models import Allocation
 from apps.metering.usage.selectors import account_sums, series
 from apps.tenants.models import Tenant
 from apps.web.requests.sheets import csv_file
@@ -91,8 +90,8 @@ def page(actor: Actor, tenant: Tenant, query: QueryDict, *, now: datetime) -> di
         **{f"{what}_file": reverse("usage-file", args=[tenant.slug, what]) for what in FILES},
         "bill_url": reverse("bill", args=[tenant.slug]),
         "findings_url": reverse("findings", args=[tenant.slug]),
-        "charged": part(lambda: charged(actor, tenant, wanted, now=now)),
-        "spent": part(lambda: spent(actor, tenant, wanted, now=now)),
+        "charged": part(lambda: charged(tenant, wanted, now=now)),
+        "spent": part(lambda: spent(tenant, wanted, now=now)),
         "use": part(lambda: use.shown(of_all, held, wanted, now=now)),
         "heat": part(lambda: heat.shown(rows, wanted, now=now, skip=skip)),
         "worst": part(lambda: worst.of_tenant(actor, tenant, since=now - BACK[wanted.span])),
@@ -100,19 +99,17 @@ def page(actor: Actor, tenant: Tenant, query: QueryDict, *, now: datetime) -> di
     }
 
 
-def charged(actor: Actor, tenant: Tenant, wanted: Asked, *, now: datetime) -> Bill:
+def charged(tenant: Tenant, wanted: Asked, *, now: datetime) -> Bill:
     """Charged, effective and wasted in the time shown, all of the tenant's workloads together."""
-    held = allocations.allocations_for(actor).filter(tenant=tenant)
-    lines, (begins, ends) = _costs(held, Group.TENANT, wanted, now)
+    lines, (begins, ends) = _costs(tenant, Group.TENANT, wanted, now)
     return Bill(begins, ends, Money.total([wasted.money_of(line) for line in lines]))
 
 
-def spent(actor: Actor, tenant: Tenant, wanted: Asked, *, now: datetime) -> Spent:
+def spent(tenant: Tenant, wanted: Asked, *, now: datetime) -> Spent:
     """The same by workload and by member: there are hundreds of lines, each of them cut on its own, so that a
     page asks for them once it is there.
     """
-    held = allocations.allocations_for(actor).filter(tenant=tenant)
-    lines, _ = _costs(held, Group.WORKLOAD, wanted, now)
+    lines, _ = _costs(tenant, Group.WORKLOAD, wanted, now)
     found = Workload.objects.filter(pk__in=[line.key for line in lines if line.key])
     shown = found.values_list("pk", "name", "kind", "owner__username", "owner__display_name")
     works = {str(pk): Work(pk, name, kind, Person(*whose)) for pk, name, kind, *whose in shown}
@@ -122,18 +119,18 @@ def spent(actor: Actor, tenant: Tenant, wanted: Asked, *, now: datetime) -> Spen
 
 
 def _costs(
-    held: QuerySet[Allocation], group: Group, wanted: Asked, now: datetime
+    tenant: Tenant, group: Group, wanted: Asked, now: datetime
 ) -> tuple[Sequence[CostLine], tuple[datetime, datetime]]:
     """All that a tenant held in the time shown, and that time.
 
     RULE: it ends, as the pictures do, with the last whole bucket: a cut through one costs as much as all the
     rest. What began after that is told to the second while there is nothing else.
     """
-    whole = floor(now, LEVELS[0])
+    held, whole = WholeTenants([tenant.pk]), floor(now, LEVELS[0])
     span = whole - BACK[wanted.span], whole
-    if not (lines := costs.costs(held, group, begins=span[0], ends=span[1], now=now, whole=True)):
+    if not (lines := costs.costs(held, group, begins=span[0], ends=span[1], now=now)):
         span = whole, now
-        lines = costs.costs(held, group, begins=span[0], ends=span[1], now=now, whole=True)
+        lines = costs.costs(held, group, begins=span[0], ends=span[1], now=now)
     return lines, span
 
 
@@ -147,7 +144,7 @@ def csv_of(actor: Actor, tenant: Tenant, what: str, query: QueryDict, *, now: da
         return heat.csv_of(series.held_for(actor).filter(tenant=tenant), wanted, name, now=now)
     if what not in FILES:
         raise NotFound
-    found = spent(actor, tenant, wanted, now=now)
+    found = spent(tenant, wanted, now=now)
     lines = found.members if what == "members" else found.works
     return csv_file(f"{name}-{wanted.span}", wasted.HEAD, wasted.cells(lines))
 
