@@ -150,6 +150,13 @@ def test_nothing_is_lost_and_work_goes_on(stack: Stack, name: str, record_proper
     assert (applied <= patient(fault.applied), ran <= patient(fault.runs)) == (True, True)
 
 
+def test_the_ledger_holds(stack: Stack, record_property: Record) -> None:
+    """After all of the above: whatever was missed meanwhile, no device is held twice and no time is lost."""
+    said = stack.manage("verify_ledger").strip()
+    record_property("ledger", said)
+    assert said.endswith("The ledger balances.")
+
+
 def test_a_stack_has_no_traceback_left(stack: Stack) -> None:
     """After all of the above: what failed was said in words, but for Celery's consumer when Redis goes."""
     said = {name: BROKER_LOST.sub("", stack.log(name).read_text()) for name in stack.names}

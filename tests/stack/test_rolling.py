@@ -18,7 +18,7 @@ Record = Callable[[str, object], None]
 
 
 def work(stack: Stack, record: Record, during: Callable[[Load], None]) -> None:
-    """RULE: no request fails, nothing that was acknowledged is lost."""
+    """RULE: no request fails, nothing that was acknowledged is lost, and no device is held twice in the books."""
     with Load(stack) as load:
         during(load)
         load.stop()
@@ -29,6 +29,7 @@ def work(stack: Stack, record: Record, during: Callable[[Load], None]) -> None:
     record("failed", len(load.failed))
     record("jobs", len(load.deleted))
     record("p99_seconds", round(slowest[int(len(slowest) * 0.99)], 2))
+    record("ledger", stack.manage("verify_ledger").strip())
     assert load.failed == []
     assert load.deleted, "no job came and went"
 
