@@ -18,7 +18,7 @@ Record = Callable[[str, object], None]
 
 
 def work(stack: Stack, record: Record, during: Callable[[Load], None]) -> None:
-    """RULE: no request fails, nothing that was acknowledged is lost, and no device is held twice in the books."""
+    """RULE: no request fails, nothing acknowledged is lost, and the ledger holds: no device is held twice."""
     with Load(stack) as load:
         during(load)
         load.stop()
