@@ -121,7 +121,7 @@ class Kept(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def kept() -> Iterator[str]:
-    Kept.connections, Kept.most = [], []  # type: ignore[misc]
+    Kept.connections, Kept.most = [], []
     server = ThreadingHTTPServer(("127.0.0.1", 0), Kept)
     server.daemon_threads = True
     thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
@@ -144,14 +144,14 @@ def test_the_next_read_goes_by_the_same_connection(kept: str, monkeypatch: pytes
 
 def test_a_connection_that_ends_as_it_is_used_again_is_no_silence(kept: str) -> None:
     web = Web(Access())
-    Kept.most = [1]  # type: ignore[misc]
+    Kept.most = [1]
     assert [web.get(kept), web.get(kept)] == [b"ok", b"ok"]
     web.close()
     assert Kept.connections == [2, 1]
 
 
 def test_who_ends_every_connection_without_a_word_is_silent(kept: str) -> None:
-    Kept.most = [0, 0, 0]  # type: ignore[misc]
+    Kept.most = [0, 0, 0]
     web = Web(Access())
     with pytest.raises(SourceSilent):
         web.get(kept)

@@ -111,6 +111,7 @@ def fail(error: Exception) -> None:
     raise error
 
 
+@pytest.mark.both_databases
 @pytest.mark.parametrize(
     ("task", "most"),
     [
