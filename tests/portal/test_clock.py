@@ -111,7 +111,6 @@ def fail(error: Exception) -> None:
     raise error
 
 
-@pytest.mark.both_databases
 @pytest.mark.parametrize(
     ("task", "most"),
     [
