@@ -16,7 +16,10 @@ from apps.metering.findings.services import auto_stop, kubectl_findings, lifecyc
 from apps.metering.history.selectors import progress
 from apps.metering.ledger.services import rollup, verifying
 from apps.metering.telemetry.services import issues, partitions, polling
+from apps.prepared import Prepared
 from apps.web import self_checks
+
+_CLUSTERS = Prepared(Cluster.objects.all)
 
 
 @shared_task(name="metering.collect")  # type: ignore[untyped-decorator]
@@ -26,7 +29,7 @@ def collect_allocations() -> None:
     RULE: priced at a moment after it was read. What ended meanwhile is touched by no later tick, and is
     charged to its end now.
     """
-    for cluster in Cluster.objects.all():
+    for cluster in _CLUSTERS():
         with request_cache.scope():
             touched = collect(cluster, now=timezone.now())
         now = timezone.now()
@@ -68,7 +71,7 @@ def prune_ledger() -> None:
 @shared_task(name="metering.read_telemetry")  # type: ignore[untyped-decorator]
 def read_telemetry() -> None:
     """Every cluster's telemetry since it was last read; one that is silent is asked again next time."""
-    for cluster in Cluster.objects.all():
+    for cluster in _CLUSTERS():
         polling.read_telemetry(cluster, now=timezone.now())
 
 
@@ -77,7 +80,7 @@ def watch_telemetry() -> None:
     """Looks for gaps, frozen exporters, missing fields, and memory left on free devices, in what was lately
     read.
     """
-    for cluster in Cluster.objects.all():
+    for cluster in _CLUSTERS():
         polling.watch_telemetry(cluster, now=timezone.now())
         left_memory.watch(cluster, now=timezone.now())
 
@@ -95,7 +98,7 @@ def keep_samples() -> int:
 def check_ledger() -> None:
     """Yesterday's buckets of every cluster whose check is due: made anew from facts and compared."""
     now, names = timezone.now(), set()
-    for cluster in Cluster.objects.all():
+    for cluster in _CLUSTERS():
         name = f"{self_checks.LEDGER}{cluster.slug}"
         names.add(name)
         if self_checks.is_due(name, now):

@@ -1,6 +1,10 @@
 """The exporters asked directly, over real HTTP; and reading one batch ahead."""
 
+import threading
+import time
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import ClassVar
 
 import orjson
 import pytest
@@ -82,6 +86,77 @@ def test_bytes_that_are_no_text_spoil_their_line_only() -> None:
         (batch,) = exporters(server, "/a/metrics").read(at(-1), NOON)
     assert rows([batch]) == [(NOON, {"sm_active": 500_000})]
     assert [each.kind for each in batch.troubles] == ["malformed"]
+
+
+# Connections.
+
+
+class Kept(BaseHTTPRequestHandler):
+    """Keeps connections, and ends the first ones at their second request, or at once, without a word."""
+
+    protocol_version = "HTTP/1.1"
+    connections: ClassVar[list[int]] = []
+    """How many requests came by each."""
+    most: ClassVar[list[int]] = []
+    """How many of them the first ones answer."""
+
+    def setup(self) -> None:
+        super().setup()
+        self.number = len(self.connections)
+        self.connections.append(0)
+
+    def do_GET(self) -> None:
+        self.connections[self.number] += 1
+        if self.number < len(self.most) and self.connections[self.number] > self.most[self.number]:
+            self.close_connection = True
+            return
+        self.send_response(200)
+        self.send_header("Content-Length", "2")
+        self.end_headers()
+        self.wfile.write(b"ok")
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
+        """Quiet."""
+
+
+@pytest.fixture
+def kept() -> Iterator[str]:
+    Kept.connections, Kept.most = [], []
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Kept)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}/metrics"
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def test_the_next_read_goes_by_the_same_connection(kept: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    web = Web(Access())
+    assert web.get(kept) == b"ok"
+    later = time.monotonic() + 2 * STEP.total_seconds()
+    monkeypatch.setattr("httpcore._sync.http11.time.monotonic", lambda: later)
+    assert web.get(kept) == b"ok"
+    web.close()
+    assert Kept.connections == [2]
+
+
+def test_a_connection_that_ends_as_it_is_used_again_is_no_silence(kept: str) -> None:
+    web = Web(Access())
+    Kept.most = [1]
+    assert [web.get(kept), web.get(kept)] == [b"ok", b"ok"]
+    web.close()
+    assert Kept.connections == [2, 1]
+
+
+def test_who_ends_every_connection_without_a_word_is_silent(kept: str) -> None:
+    Kept.most = [0, 0, 0]
+    web = Web(Access())
+    with pytest.raises(SourceSilent):
+        web.get(kept)
+    web.close()
+    assert Kept.connections == [1, 1]
 
 
 # Reading ahead.

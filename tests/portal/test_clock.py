@@ -10,6 +10,7 @@ from django.db.models.sql.compiler import SQLCompiler
 from django.test.utils import CaptureQueriesContext
 from kombu.exceptions import OperationalError as BrokerAway
 
+from apps.cluster.models import Cluster
 from apps.web import counters
 from apps.web.stores import outage, telling
 from portal import rounds
@@ -110,9 +111,21 @@ def fail(error: Exception) -> None:
     raise error
 
 
-def test_a_round_with_nothing_to_do_builds_no_statement_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("task", "most"),
+    [
+        ("clock.round", 40),  # some statements for each of seven kinds of rows
+        ("metering.judge", 7),
+        ("metering.roll", 4),
+        ("workloads.foresee", 2),
+        ("workloads.tell_waits", 1),
+    ],
+)
+def test_a_tick_with_nothing_to_do_builds_no_statement_anew(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, task: str, most: int
+) -> None:
     app.loader.import_default_modules()
-    rounds.do_round.run()
+    app.tasks[task].run()
     built: list[str] = []
     build = SQLCompiler.as_sql
 
@@ -122,6 +135,6 @@ def test_a_round_with_nothing_to_do_builds_no_statement_anew(monkeypatch: pytest
 
     monkeypatch.setattr(SQLCompiler, "as_sql", counted)
     with CaptureQueriesContext(connection) as asked:
-        rounds.do_round.run()
+        app.tasks[task].run()
     assert built == []
-    assert 0 < len(asked) <= 40, "some statements for each of seven kinds of rows"
+    assert 0 < len(asked) <= most

@@ -22,7 +22,7 @@ from tests.tenants.rest import Rest
 from tests.workloads import bodies
 from tests.workloads.queueing import tell, waits
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 HOUR = timedelta(hours=1)
 
 

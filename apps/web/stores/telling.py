@@ -144,7 +144,13 @@ def note_run(task: str) -> None:
 
 def field_of(name: str, labels: Mapping[str, str]) -> str:
     """A sample as the hash names it."""
-    return json.dumps([name, *sorted(labels.items())], separators=(",", ":"))
+    return _field(name, *labels.items())
+
+
+@cache
+def _field(name: str, *labels: tuple[str, str]) -> str:
+    """Written once: each process names all of its samples every few seconds."""
+    return json.dumps([name, *sorted(labels)], separators=(",", ":"))
 
 
 def sample_of(field: str) -> tuple[str, dict[str, str]]:

@@ -43,6 +43,10 @@ CHART = Path(sandbox.__file__).parents[1] / "k8s" / "allotment" / "templates"
 # One that is just stopping gets this long.
 _LOCK_SECONDS = 4.0
 _YEAR_SECONDS = 365 * 24 * 3600
+_IDLE_SECONDS = 90
+"""How long a connection that nobody uses is kept, as kube-apiserver does. Source: IdleTimeout in
+staging/src/k8s.io/apiserver/pkg/server/secure_serving.go.
+"""
 
 
 class HostingError(RuntimeError):
@@ -214,6 +218,7 @@ def serve(
             date_header=False,
             proxy_headers=False,
             timeout_graceful_shutdown=2,
+            timeout_keep_alive=_IDLE_SECONDS,
             h11_max_incomplete_event_size=65_536,
             ws="websockets-sansio",
             ssl_certfile=tls / certificates.CERTIFICATE,

@@ -12,13 +12,14 @@ from typing import Any
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import QuerySet
+from django.db.models import QuerySet, UUIDField
 
 from apps.cluster.mirror.selectors import inventory as clusters
 from apps.cluster.models import Cluster, MirrorObject
 from apps.metering.models import Allocation
 from apps.metering.specs import Origin, TroubleKind
 from apps.metering.telemetry.rules.sources.reading import Trouble
+from apps.prepared import Prepared
 from apps.quotas.catalogue.rules import prices
 from apps.quotas.catalogue.rules.drafts import CAPACITY_LABEL
 from apps.quotas.catalogue.selectors import stock
@@ -62,7 +63,7 @@ def keep(
     was. `over`: since when
     somebody else holds what a claim held.
     """
-    open_ = {(row.claim_uid, row.device): row for row in held_now(cluster).select_related("cluster")}
+    open_ = {(row.claim_uid, row.device): row for row in _HELD(cluster.pk)}
     match = _matcher(cluster) if found else lambda _: (None, "")
     ended, made = [row for key, row in open_.items() if key not in found], []
     for key, taken in found.items():
@@ -87,9 +88,13 @@ def keep(
     Allocation.objects.bulk_create(made, batch_size=500)
 
 
-def held_now(cluster: Cluster) -> QuerySet[Allocation]:
+def _held(cluster: Any) -> QuerySet[Allocation]:
     """What is held by kubectl at this moment."""
-    return Allocation.objects.filter(cluster=cluster, origin=Origin.KUBECTL, ended_at=None)
+    rows = Allocation.objects.filter(cluster=cluster, origin=Origin.KUBECTL, ended_at=None)
+    return rows.select_related("cluster", "tenant", "offer")
+
+
+_HELD = Prepared(_held, UUIDField())
 
 
 def _complete(row: Allocation, taken: Taken) -> None:
@@ -126,9 +131,8 @@ def unpriced(cluster: Cluster, *, now: datetime) -> list[Trouble]:
     """What is held by kubectl at this moment and charged to nobody, because the book has no price for it: a
     trouble per node, with what to do.
     """
-    rows = held_now(cluster).select_related("tenant", "offer")
     by_node: dict[str, list[Allocation]] = {}
-    for row in _without_price(list(rows), now):
+    for row in _without_price(_HELD(cluster.pk), now):
         by_node.setdefault(row.node, []).append(row)
     return [Trouble(TroubleKind.NO_PRICE, node, _words(held)) for node, held in sorted(by_node.items())]
 

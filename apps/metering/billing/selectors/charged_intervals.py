@@ -13,7 +13,7 @@ from functools import cache
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models import DateTimeField, Exists, OuterRef, Q, QuerySet
 
 from apps.metering.allocations.rules import intervals
 from apps.metering.allocations.rules.intervals import Interval
@@ -22,6 +22,7 @@ from apps.metering.billing.rules import pricing
 from apps.metering.billing.rules.pricing import PricePeriod, Rate
 from apps.metering.ledger.rules.segments import ChangeKind, holder_of
 from apps.metering.models import Allocation, Correction, HardwareFact
+from apps.prepared import Prepared
 from apps.quotas.catalogue.rules import prices as price_book
 from apps.quotas.catalogue.rules.prices import Listed
 from apps.quotas.catalogue.selectors.price_book import book_of, moving_offers
@@ -208,16 +209,10 @@ def apart(rows: QuerySet[Allocation], begins: datetime, ends: datetime) -> Q:
         source="kueue", reason=PREEMPTED, workload__in=nearby.values("workload")
     )
     earliest = begins - pricing.LONGEST_UNIT - FAULT_WITHIN
-    healed = HardwareFact.objects.filter(
-        cluster=OuterRef("cluster"), gpu=OuterRef("gpu"), kind=ChangeKind.HEALTHY,
-        at__gte=OuterRef("at"), at__lte=earliest,
-    )  # fmt: skip
-    still = Q(kind=ChangeKind.UNHEALTHY) & ~Exists(healed)
     # A fault gives back up to an hour before it, and with it of the time before `ends`.
     after = pricing.MOST_REFUNDED + SEEN_WITHIN
     latest = min(ends, datetime.max.replace(tzinfo=UTC) - after) + after
-    broken = HardwareFact.objects.filter(Q(kind__in=CURES, at__gt=earliest) | still, at__lt=latest)
-    gpus = list(broken.values_list("gpu", flat=True).distinct())
+    gpus = _BROKEN(earliest, latest)
     found = Q(workload=None) | Q(in_shares=True) | Q(pk__in=Correction.objects.values("allocation"))
     for some in (
         {"offer__in": moving_offers(begins, ends)},
@@ -227,6 +222,20 @@ def apart(rows: QuerySet[Allocation], begins: datetime, ends: datetime) -> Q:
     ):
         found |= Q(**some) if all(some[name] for name in some if name.endswith("__in")) else Q()
     return found
+
+
+def _broken(earliest: Any, latest: Any) -> QuerySet[HardwareFact, str]:
+    """The GPUs of which a fault of ours began, or was not over, in this time."""
+    healed = HardwareFact.objects.filter(
+        cluster=OuterRef("cluster"), gpu=OuterRef("gpu"), kind=ChangeKind.HEALTHY,
+        at__gte=OuterRef("at"), at__lte=earliest,
+    )  # fmt: skip
+    still = Q(kind=ChangeKind.UNHEALTHY) & ~Exists(healed)
+    broken = HardwareFact.objects.filter(Q(kind__in=CURES, at__gt=earliest) | still, at__lt=latest)
+    return broken.values_list("gpu", flat=True).distinct()
+
+
+_BROKEN = Prepared(_broken, DateTimeField(), DateTimeField())
 
 
 def periods_of(keys: Iterable[PriceKey]) -> dict[PriceKey, list[PricePeriod]]:

@@ -6,9 +6,10 @@ from dataclasses import replace
 from datetime import date, datetime
 from decimal import Decimal
 from fractions import Fraction
+from typing import Any
 from uuid import UUID
 
-from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery
+from django.db.models import DateField, DateTimeField, Exists, OuterRef, Q, QuerySet, Subquery, UUIDField
 
 from apps.metering.allocations.rules import preemption
 from apps.metering.billing.rules.effective_split import BEGINNING, Exact
@@ -36,6 +37,8 @@ from apps.workloads.specs import Usage
 
 AT_ONCE = 100
 """Workloads that one tick prices anew."""
+NOBODY = UUID(int=0)
+"""No workload's id: a list that is asked for has something in it."""
 
 
 def price_workloads(ids: Iterable[UUID], *, now: datetime) -> None:
@@ -92,8 +95,9 @@ def price_ended(rolled: Iterable[str], *, now: datetime) -> None:
 
     RULE: the last minutes of what has ended, and a correction of it, come to the ledger after it was priced.
     """
+    wanted = {UUID(pk) for pk in rolled}
     held = Allocation.objects.filter(ended_at=None, workload__isnull=False)
-    ended = sorted({UUID(pk) for pk in rolled} - set(held.values_list("workload", flat=True)))
+    ended = sorted(wanted - set(held.values_list("workload", flat=True))) if wanted else []
     for first in range(0, len(ended), AT_ONCE):
         price_workloads(ended[first : first + AT_ONCE], now=now)
     if ended:
@@ -130,11 +134,8 @@ def bill(ids: Iterable[UUID], *, now: datetime) -> None:
     """
     month = budget.month_of(now)
     late: dict[date, list[Tenant]] = {}
-    spends = Q(workloads__in=set(ids)) | Q(pk__in=_holds_by_kubectl(now))
-    tenants = {row.pk: row for row in Tenant.objects.filter(spends).distinct().select_related("department")}
-    earlier = Spend.objects.filter(tenant=OuterRef("tenant"), month__lt=month).order_by("-month")
-    last = Spend.objects.filter(tenant__in=tenants, month=Subquery(earlier.values("month")[:1]))
-    for row in last:
+    tenants = {row.pk: row for row in _SPENDING([*set(ids), NOBODY], now - LONGEST_UNIT)}
+    for row in _LAST_BILLED(list(tenants), month):
         if row.as_of < budget.bounds(row.month)[1]:
             late.setdefault(row.month, []).append(tenants[row.tenant_id])
     for ended, chosen in sorted(late.items()):
@@ -142,10 +143,24 @@ def bill(ids: Iterable[UUID], *, now: datetime) -> None:
     _bill(list(tenants.values()), month, until=now, now=now)
 
 
-def _holds_by_kubectl(now: datetime) -> QuerySet[Allocation, UUID]:
-    """The tenants that hold something by kubectl, or did within a day: what ended is counted to its end."""
-    lately = Q(ended_at=None) | Q(ended_at__gt=now - LONGEST_UNIT)
-    return Allocation.objects.filter(lately, workload=None).values_list("tenant_id", flat=True)
+def _spending(ids: Any, since: Any) -> QuerySet[Tenant]:
+    """Those of these workloads, and those that hold something by kubectl, or did within a day: what ended is
+    counted to its end.
+    """
+    lately = Q(ended_at=None) | Q(ended_at__gt=since)
+    by_kubectl = Allocation.objects.filter(lately, workload=None).values_list("tenant_id", flat=True)
+    rows = Tenant.objects.filter(Q(workloads__pk__in=ids) | Q(pk__in=by_kubectl))
+    return rows.distinct().select_related("department")
+
+
+def _last_billed(tenants: Any, month: Any) -> QuerySet[Spend]:
+    """The spend of the last month before this one that each has any of."""
+    earlier = Spend.objects.filter(tenant=OuterRef("tenant"), month__lt=month).order_by("-month")
+    return Spend.objects.filter(tenant__pk__in=tenants, month=Subquery(earlier.values("month")[:1]))
+
+
+_SPENDING = Prepared(_spending, UUIDField(), DateTimeField())
+_LAST_BILLED = Prepared(_last_billed, UUIDField(), DateField())
 
 
 def _bill(tenants: Sequence[Tenant], month: date, *, until: datetime, now: datetime) -> None:

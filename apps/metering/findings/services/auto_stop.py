@@ -6,9 +6,11 @@ is killed either all of it stays or nothing, and the next one does it.
 
 import logging
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 from django.db import transaction
+from django.db.models import DateTimeField, QuerySet
 
 from apps.accounts.specs import Actor, system_actor
 from apps.audit import services as audit
@@ -20,6 +22,7 @@ from apps.metering.findings.services import countdown, lifecycle
 from apps.metering.models import Finding
 from apps.metering.specs import FindingPhase
 from apps.notices.specs import Kind
+from apps.prepared import Prepared
 from apps.web.stores import outage
 from apps.workloads.lifecycle.services import verbs as workloads
 
@@ -33,9 +36,8 @@ def stop_due(*, now: datetime) -> int:
     RULE: judged anew at that moment, with fresh telemetry, outside quiet hours, unless protected, extended,
     answered or used since: else the countdown is moved or taken back.
     """
-    due = Finding.objects.filter(stops_at__lte=now, closed_at=None).order_by("stops_at")
     stopped = 0
-    for pk, workload in list(due.values_list("pk", "workload")):
+    for pk, workload in _DUE(now):
         try:
             lifecycle.judge_one(workload, now=now)
             stopped += _stop_if_due(pk, now)
@@ -44,6 +46,14 @@ def stop_due(*, now: datetime) -> int:
                 raise  # the whole task waits for it
             _log.exception("the end of the countdown of finding %s", pk)
     return stopped
+
+
+def _due(now: Any) -> QuerySet[Finding, Any]:
+    due = Finding.objects.filter(stops_at__lte=now, closed_at=None).order_by("stops_at")
+    return due.values_list("pk", "workload")
+
+
+_DUE = Prepared(_due, DateTimeField())
 
 
 @transaction.atomic

@@ -18,6 +18,7 @@ from apps.metering.findings.selectors.verdicts import Judged
 from apps.metering.findings.services import lifecycle
 from apps.metering.models import Allocation, Finding, KubectlJudgement
 from apps.metering.specs import FindingKind, FindingPhase, Origin
+from apps.prepared import Prepared
 
 KINDS = idle_policy.STOPPED
 """What idles is told. What is of the wrong size is not: there is no next start to take another offer at."""
@@ -73,23 +74,37 @@ def record(made: Allocation, judged: Judged, policy: Policy, *, now: datetime) -
     _keep(made.claim_uid, now, lifecycle.ATTENTIVE if known else lifecycle.EVERY)
 
 
-@transaction.atomic
 def close_ended(*, now: datetime) -> None:
     """Resolves what is open of claims and pods that hold nothing any more."""
+    if _LEFT_OPEN() or _LEFT_JUDGED():
+        with transaction.atomic():
+            _left_open().update(phase=FindingPhase.RESOLVED, closed_at=now)
+            _left_judged().delete()
+
+
+def _left_open() -> QuerySet[Finding]:
     there = _held_now().values("claim_uid")
-    ended = Finding.objects.filter(closed_at=None, made__isnull=False).exclude(made__claim_uid__in=there)
-    ended.update(phase=FindingPhase.RESOLVED, closed_at=now)
-    KubectlJudgement.objects.exclude(claim_uid__in=there).delete()
+    return Finding.objects.filter(closed_at=None, made__isnull=False).exclude(made__claim_uid__in=there)
+
+
+def _left_judged() -> QuerySet[KubectlJudgement]:
+    return KubectlJudgement.objects.exclude(claim_uid__in=_held_now().values("claim_uid"))
 
 
 def _held_now() -> QuerySet[Allocation]:
     return Allocation.objects.filter(origin=Origin.KUBECTL, ended_at=None)
 
 
+_LEFT_OPEN = Prepared(lambda: _left_open().values_list("pk", flat=True)[:1])
+_LEFT_JUDGED = Prepared(lambda: _left_judged().values_list("pk", flat=True)[:1])
+_HELD = Prepared(lambda: _held_now().values_list("claim_uid", flat=True))
+_JUDGED = Prepared(lambda: KubectlJudgement.objects.values_list("claim_uid", "due_at"))
+
+
 def _due(now: datetime) -> list[str]:
     """Longest overdue first; what was never judged before all."""
-    held = set(_held_now().values_list("claim_uid", flat=True))
-    due = dict(KubectlJudgement.objects.values_list("claim_uid", "due_at"))
+    held = set(_HELD())
+    due = dict(_JUDGED()) if held else {}
     waiting = sorted((due.get(uid, _NEVER), uid) for uid in held)
     return [uid for at, uid in waiting if at <= now][: lifecycle.MOST]
 

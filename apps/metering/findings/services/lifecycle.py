@@ -11,11 +11,11 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import F, Q
+from django.db.models import DateTimeField, F, Q, QuerySet
 
 from apps.cluster.objects.conditions import condition
 from apps.metering.detector import usage
@@ -32,6 +32,7 @@ from apps.metering.ledger.services import invalidation
 from apps.metering.models import Allocation, Finding, Judgement
 from apps.metering.specs import FindingKind, FindingPhase, IdleMode
 from apps.notices.specs import Kind
+from apps.prepared import Prepared, PreparedUpdate
 from apps.web.shapes.durations import duration
 from apps.web.stores import outage
 from apps.workloads.lifecycle.services import idling
@@ -60,7 +61,7 @@ def judge_due(*, now: datetime, budget: float = BUDGET) -> int:
     """
     close_ended(now=now)
     put_off = partial(_put_off, wait=EVERY, now=now)
-    return each_due(_due(now), lambda pk: judge_one(pk, now=now), put_off, budget=budget)
+    return each_due(_DUE(now), lambda pk: judge_one(pk, now=now), put_off, budget=budget)
 
 
 def each_due(
@@ -183,13 +184,19 @@ def keep_ended(found: Mapping[UUID, Sequence[Finding]]) -> int:
     return len(kept)
 
 
-@transaction.atomic
 def close_ended(*, now: datetime) -> None:
     """Resolves what is open of workloads that no longer run."""
+    _CLOSED(now)
+
+
+def _closed(now: Any) -> tuple[QuerySet[Finding], dict[str, Any]]:
     ended = Finding.objects.filter(closed_at=None, workload__isnull=False).exclude(
         workload__phase__in=(Phase.RUNNING, Phase.STARTING), workload__suspended=False
     )
-    ended.update(phase=FindingPhase.RESOLVED, closed_at=now, stops_at=None)
+    return ended, {"phase": FindingPhase.RESOLVED, "closed_at": now, "stops_at": None}
+
+
+_CLOSED = PreparedUpdate(_closed, DateTimeField())
 
 
 def hand_down(
@@ -229,11 +236,14 @@ def kinds_of(judged: Judged) -> list[FindingKind]:
     return [FindingKind(str(label)) for label in judged.labels if label is not Label.HEALTHY]
 
 
-def _due(now: datetime) -> list[UUID]:
+def _due(now: Any) -> QuerySet[Workload, UUID]:
     rows = Workload.objects.filter(phase=Phase.RUNNING, suspended=False, deleted_at=None)
     due = rows.filter(Q(judgement=None) | Q(judgement__due_at__lte=now))
     ordered = due.order_by(F("judgement__due_at").asc(nulls_first=True))
-    return list(ordered.values_list("pk", flat=True)[:MOST])
+    return ordered.values_list("pk", flat=True)[:MOST]
+
+
+_DUE = Prepared(_due, DateTimeField())
 
 
 def _put_off(pk: UUID, *, wait: timedelta, now: datetime) -> None:

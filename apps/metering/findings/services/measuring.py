@@ -54,8 +54,9 @@ def price_one(row: Finding, *, now: datetime) -> None:
 
 def price_rolled(tenants: Iterable[UUID], *, now: datetime) -> None:
     """What the ledger has learned of these tenants' findings: of open ones, and of those closed lately."""
+    chosen = list(tenants)
     lately = Q(closed_at=None) | Q(closed_at__gte=now - SETTLED)
-    price(Finding.objects.filter(lately, tenant__in=tenants), now=now)
+    price(Finding.objects.filter(lately, tenant__in=chosen) if chosen else (), now=now)
 
 
 def price_workloads(ids: Iterable[UUID], *, now: datetime) -> None:

@@ -4,6 +4,8 @@ import logging
 from datetime import datetime, timedelta
 from typing import Any
 
+from django.db.models import QuerySet
+
 from apps.accounts.specs import system_actor
 from apps.cluster.models import MirrorObject
 from apps.errors import Conflict, NotFound
@@ -12,6 +14,7 @@ from apps.metering.models import Allocation, Device, Finding, Sample
 from apps.metering.specs import FindingKind
 from apps.notices import services as notices
 from apps.notices.specs import Kind
+from apps.prepared import Prepared
 from apps.quotas.wake.selectors import audience
 from apps.workloads.lifecycle.services import idling
 from apps.workloads.models import Workload
@@ -25,13 +28,20 @@ def step_back_due(*, now: datetime) -> int:
     """Steps every resized workload back that ran out of memory since; answers how many. Level-triggered: what
     was stepped back is no longer resized.
     """
-    resized = Workload.objects.filter(next_offer=None, deleting_at=None, deleted_at=None)
     done = 0
-    for row in resized.exclude(former_offer=None).select_related("offer", "tenant"):
+    for row in _RESIZED():
         why = out_of_memory(row)
         if why:
             done += _step_back(row, why, now)
     return done
+
+
+def _resized() -> QuerySet[Workload]:
+    rows = Workload.objects.filter(next_offer=None, deleting_at=None, deleted_at=None)
+    return rows.exclude(former_offer=None).select_related("offer", "tenant")
+
+
+_RESIZED = Prepared(_resized)
 
 
 def out_of_memory(row: Workload) -> str:

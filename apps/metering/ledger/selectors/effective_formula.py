@@ -16,7 +16,7 @@ from uuid import UUID
 
 from django.conf import settings
 from django.db import connection
-from django.db.models import BigIntegerField, Case, Expression, F, Func, Q, Sum, Value, When
+from django.db.models import BigIntegerField, Case, DateField, Expression, F, Func, Q, Sum, Value, When
 from django.db.models.expressions import Combinable
 from django.db.models.functions import Least
 
@@ -24,6 +24,7 @@ from apps.cluster.request_cache import memo
 from apps.metering.ledger.rules.buckets import MILLION
 from apps.metering.models import Statement
 from apps.metering.specs import Formula
+from apps.prepared import Prepared
 from apps.quotas.budgets.rules import budget
 
 JUDGED = ("effective", "partly", "idle", "seen_us")
@@ -54,13 +55,21 @@ def closed(begins: datetime, ends: datetime) -> list[ClosedMonth]:
     first, last = budget.month_of(begins), budget.month_of(ends)
 
     def read() -> list[ClosedMonth]:
-        found = Statement.objects.filter(month__gte=first, month__lte=last)
         return [
             ClosedMonth(tenant, *budget.bounds(month), Formula.labelled(label))
-            for tenant, month, label in found.values_list("tenant_id", "month", "formula")
+            for tenant, month, label in _CLOSED(first, last)
         ]
 
     return [month for month in memo(("closed months", first, last), read) if month.begins < ends]
+
+
+_CLOSED = Prepared(
+    lambda first, last: Statement.objects.filter(month__gte=first, month__lte=last).values_list(
+        "tenant_id", "month", "formula"
+    ),
+    DateField(),
+    DateField(),
+)
 
 
 def judged(begins: datetime, ends: datetime) -> dict[str, Combinable]:

@@ -10,10 +10,10 @@ from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from itertools import chain
 from operator import attrgetter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID
 
-from django.db.models import Q
+from django.db.models import DateTimeField, Q, QuerySet, UUIDField
 
 from apps.cluster.models import Cluster
 from apps.metering.detector.gpu_models import Board, board_of, is_contradicted
@@ -24,6 +24,7 @@ from apps.metering.ledger.rules.segments import Balance, Breach, Change, Holding
 from apps.metering.ledger.selectors.sample_times import Micros
 from apps.metering.models import Allocation, Correction, Device, Finding, HardwareFact, Sample
 from apps.metering.specs import FindingKind, FindingPhase, Origin
+from apps.prepared import Prepared
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
@@ -354,10 +355,16 @@ def _spans(whose: set[UUID | str]) -> dict[UUID | str, list[Span]]:
 
 def gpus_with_new_findings(cluster: Cluster, *, since: datetime) -> list[str]:
     """The GPUs held now by what an open finding is of that was opened from `since` on."""
+    return sorted({gpu for row in _NEWLY_FOUND(cluster.pk, since) if (gpu := gpu_of(row))})
+
+
+def _newly_found(cluster: Any, since: Any) -> QuerySet[Allocation]:
     new = Finding.objects.filter(closed_at=None, created_at__gte=since)
     of = Q(workload__in=new.values("workload")) | Q(claim_uid__in=new.values("made__claim_uid"))
-    held = Allocation.objects.filter(of, cluster=cluster, ended_at=None)
-    return sorted({gpu for row in held if (gpu := gpu_of(row))})
+    return Allocation.objects.filter(of, cluster=cluster, ended_at=None)
+
+
+_NEWLY_FOUND = Prepared(_newly_found, UUIDField(), DateTimeField())
 
 
 def gpu_of(row: Allocation) -> str:

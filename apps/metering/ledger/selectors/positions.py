@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from apps.cluster.request_cache import memo
 from apps.metering.models import RollPosition
+from apps.prepared import Prepared
 
 
 def pruned_until() -> datetime | None:
@@ -22,5 +23,7 @@ class Rolled(NamedTuple):
 
 def rolled() -> list[Rolled]:
     """How far each cluster's ledger is rolled up."""
-    found = RollPosition.objects.values_list(*Rolled._fields)
-    return memo(("rolled",), lambda: [Rolled(*each) for each in found])
+    return memo(("rolled",), lambda: [Rolled(*each) for each in _ROLLED()])
+
+
+_ROLLED = Prepared(lambda: RollPosition.objects.values_list(*Rolled._fields))

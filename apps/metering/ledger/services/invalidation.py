@@ -40,6 +40,8 @@ def write(cluster_id: UUID, marks: Iterable[tuple[str, datetime]]) -> None:
     """One row per mark (GPU, start of its bucket of 300 s), as `mark` says."""
     cluster = cluster_id if connection.features.has_native_uuid_field else cluster_id.hex
     taken = list(marks)
+    if not taken:
+        return
     # A week has thousands of moments and a hundred thousand marks.
     times = {at: connection.ops.adapt_datetimefield_value(at) for _, at in taken}
     with connection.cursor() as cursor:

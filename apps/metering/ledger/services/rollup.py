@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import QuerySet
+from django.db.models import QuerySet, Subquery, UUIDField
 
 from apps.cluster.models import Cluster
 from apps.metering.ledger.rules import buckets as ledger_buckets
@@ -31,6 +31,7 @@ from apps.metering.models import (
     HardwareFact,
     RollPosition,
 )
+from apps.prepared import Prepared
 from apps.tenants.models import Tenant
 from apps.web.streams import events
 
@@ -91,6 +92,8 @@ def roll(
     done = Rolled()
     stop = None if seconds is None else time.monotonic() + seconds
     _advance(cluster, now)
+    if not _MARKED(cluster.pk):
+        return done  # most ticks: nothing is locked for that
     while (stop is None or time.monotonic() < stop) and _slice(cluster, done, start, live_only=live_only):
         pass
     return done
@@ -119,14 +122,35 @@ def prune(cluster: Cluster, *, now: datetime) -> int:
     return gone
 
 
-@transaction.atomic
+def _marked(cluster: Any) -> QuerySet[DirtySpan, int]:
+    until = RollPosition.objects.filter(cluster=cluster).values("until")
+    marks = DirtySpan.objects.filter(cluster=cluster, starts_at__lt=Subquery(until))
+    return marks.values_list("pk", flat=True)[:1]
+
+
+_CLUSTERS = Prepared(Cluster.objects.all)
+_MARKED = Prepared(_marked, UUIDField())
+_FIRST = Prepared(
+    lambda cluster: (
+        HardwareFact.objects.filter(cluster=cluster).order_by("at").values_list("at", flat=True)[:1]
+    ),
+    UUIDField(),
+)
+_POSITION = Prepared(lambda cluster: RollPosition.objects.filter(cluster=cluster), UUIDField())
+
+
 def _advance(cluster: Cluster, now: datetime) -> None:
     """Time itself makes buckets: those that ended since the last roll are marked for every GPU there was."""
-    until = floor(now - LATE, _BUCKET)
-    first = HardwareFact.objects.filter(cluster=cluster).order_by("at").first()
+    until, first = floor(now - LATE, _BUCKET), _FIRST.first(cluster.pk)
     if first is None:
         return
-    since = floor(first.at, _BUCKET)
+    since, known = floor(first, _BUCKET), _POSITION.first(cluster.pk)
+    if known is None or known.until < until or known.since > since:
+        _mark_time(cluster, since, until)
+
+
+@transaction.atomic
+def _mark_time(cluster: Cluster, since: datetime, until: datetime) -> None:
     position, _ = RollPosition.objects.get_or_create(
         cluster=cluster, defaults={"since": since, "until": min(since, until)}
     )
@@ -176,9 +200,11 @@ def _roll_ahead(cluster: Cluster, done: Rolled, *, now: datetime) -> None:
     six minutes. Whoever reads up to the ledger's end sees nothing of it; its buckets are made anew, like all
     others, when their time is over.
     """
-    position = RollPosition.objects.filter(cluster=cluster, until__lt=now).first()
-    gpus = facts.gpus_with_new_findings(cluster, since=position.until) if position else []
-    if position is None or not gpus:
+    position = _POSITION.first(cluster.pk)
+    if position is None or position.until >= now:
+        return
+    gpus = facts.gpus_with_new_findings(cluster, since=position.until)
+    if not gpus:
         return
     with transaction.atomic():
         same = RollPosition.objects.filter(pk=position.pk, until=position.until)
@@ -271,7 +297,7 @@ def roll_up(*, now: datetime, live_only: bool = False) -> Rolled:
     rolls what is older.
     """
     every = Rolled()
-    for cluster in Cluster.objects.all():
+    for cluster in _CLUSTERS():
         done = roll(cluster, now=now, seconds=SECONDS, live_only=live_only)
         _roll_ahead(cluster, done, now=now)
         every.buckets, every.rows = every.buckets + done.buckets, every.rows + done.rows

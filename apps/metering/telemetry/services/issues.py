@@ -3,12 +3,13 @@
 from collections.abc import Collection, Iterable
 from datetime import datetime
 
-from django.db.models import F
+from django.db.models import F, UUIDField
 
 from apps.cluster.models import Cluster
 from apps.metering.models import TelemetryIssue
 from apps.metering.telemetry.rules.sources.limits import KEPT_ASIDE
 from apps.metering.telemetry.rules.sources.reading import Trouble
+from apps.prepared import Prepared
 from apps.web.streams import events
 
 Which = tuple[str, str]
@@ -30,10 +31,18 @@ def report(cluster: Cluster, troubles: Iterable[Trouble], *, now: datetime) -> s
 
 def resolve(cluster: Cluster, kinds: Iterable[str], *, still: Collection[Which], now: datetime) -> None:
     """Close the open issues of these kinds that are not among what is `still` so."""
-    rows = TelemetryIssue.objects.filter(cluster=cluster, resolved_at=None, kind__in=list(kinds))
-    over = [row.pk for row in rows if (row.kind, row.node) not in still]
-    if TelemetryIssue.objects.filter(pk__in=over).update(resolved_at=now):
+    chosen = set(kinds)
+    over = [pk for pk, *which in _OPEN(cluster.pk) if which[0] in chosen and tuple(which) not in still]
+    if over and TelemetryIssue.objects.filter(pk__in=over).update(resolved_at=now):
         _tell()
+
+
+_OPEN = Prepared(
+    lambda cluster: TelemetryIssue.objects.filter(cluster=cluster, resolved_at=None).values_list(
+        "pk", "kind", "node"
+    ),
+    UUIDField(),
+)
 
 
 def forget(before: datetime) -> int:

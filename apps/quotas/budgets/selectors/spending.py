@@ -3,12 +3,14 @@
 from collections.abc import Iterable
 from datetime import datetime
 from decimal import Decimal
+from typing import Any
 from uuid import UUID
 
 from django.conf import settings
-from django.db.models import Q, QuerySet, Sum
+from django.db.models import Q, QuerySet, Sum, UUIDField
 
 from apps.accounts.specs import Actor
+from apps.prepared import Prepared
 from apps.quotas.budgets.rules import budget as months
 from apps.quotas.models import Budget, Grant, QuotaRequest, Spend, TenantQueue
 from apps.quotas.specs import BudgetUnit, GrantSpan
@@ -63,10 +65,27 @@ def budgets_of(*tenants: Tenant) -> QuerySet[Budget]:
     """The budgets that bind a tenant, or one of several: its own, its department's and those of the
     departments above.
     """
-    found = Budget.objects.select_related("tenant", "department")
+    return _binding([tenant.pk for tenant in tenants], _above(tenants))
+
+
+def locked_budgets_of(*tenants: Tenant) -> list[Budget]:
+    """The same, locked."""
+    return _LOCKED([tenant.pk for tenant in tenants], _above(tenants))
+
+
+def _above(tenants: Iterable[Tenant]) -> list[UUID]:
     departments = {tenant.department_id: tenant.department for tenant in tenants}
-    above = {pk for department in departments.values() for pk in tenancy.lineage(department)}
-    return found.filter(Q(tenant__in=tenants) | Q(department__in=above)).order_by("unit", "pk")
+    return sorted({pk for department in departments.values() for pk in tenancy.lineage(department)})
+
+
+def _binding(tenants: Any, departments: Any) -> QuerySet[Budget]:
+    found = Budget.objects.select_related("tenant", "department")
+    return found.filter(Q(tenant__pk__in=tenants) | Q(department__pk__in=departments)).order_by("unit", "pk")
+
+
+_LOCKED = Prepared(
+    lambda *places: _binding(*places).select_for_update(of=("self",)), UUIDField(), UUIDField()
+)
 
 
 def tenants_counted(budget: Budget) -> QuerySet[Tenant]:

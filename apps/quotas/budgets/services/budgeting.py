@@ -90,7 +90,7 @@ def record_spend(spent: Mapping[Tenant, SpendSoFar], *, now: datetime) -> None:
         unique_fields=["tenant", "month"],
         update_fields=["money", "gpu_hours", "as_of"],
     )
-    for row in spending.budgets_of(*tenants).select_for_update(of=("self",)):
+    for row in spending.locked_budgets_of(*tenants):
         _judge(row, actor=system_actor("budget"), now=now)
 
 

@@ -3,9 +3,10 @@
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from decimal import Decimal
+from typing import Any
 from uuid import UUID
 
-from django.db.models import Q, QuerySet, UUIDField
+from django.db.models import DateTimeField, Q, QuerySet, UUIDField
 
 from apps.accounts.specs import Actor
 from apps.cluster.request_cache import memo
@@ -78,13 +79,21 @@ def moving_offers(begins: datetime, ends: datetime) -> list[UUID]:
     """The offers of which somebody's price changes in (begins, ends), or counts in units longer than a
     second.
     """
+    dated = _DATED(begins, ends)
+    return [offer for offer, listed in book_of(dated).items() if prices.moves(listed, begins, ends)]
+
+
+def _dated(begins: Any, ends: Any) -> QuerySet[Price, UUID]:
     moves = (
         Q(least_seconds__gt=1)
         | Q(valid_from__gt=begins, valid_from__lt=ends)
         | Q(valid_until__gt=begins, valid_until__lt=ends)
     )
-    dated = Price.objects.filter(moves, offer__isnull=False).values_list("offer", flat=True).distinct()
-    return [offer for offer, listed in book_of(dated).items() if prices.moves(listed, begins, ends)]
+    rows = Price.objects.filter(moves, offer__isnull=False)
+    return rows.values_list("offer", flat=True).distinct()
+
+
+_DATED = Prepared(_dated, DateTimeField(), DateTimeField())
 
 
 def book_of_resources() -> dict[Priced, list[Listed]]:

@@ -8,7 +8,7 @@ from uuid import UUID
 from django.db import transaction
 from django.db.models import QuerySet, UUIDField
 
-from apps.prepared import PreparedUpdate
+from apps.prepared import Prepared, PreparedUpdate
 from apps.workloads.changes.services import telling
 from apps.workloads.models import Workload
 from apps.workloads.specs import Usage
@@ -30,16 +30,23 @@ def record_usage(usages: Mapping[UUID, Usage]) -> None:
 
 @transaction.atomic
 def _record(usages: Mapping[UUID, Usage]) -> None:
-    # Locked in the order in which everybody locks many of them (`sweep.note`).
-    rows = Workload.objects.filter(pk__in=usages).order_by("pk").select_for_update(no_key=True)
     moved = []
-    for pk, *known in rows.values_list("pk", *_COLUMNS):
+    for pk, *known in _KNOWN(list(usages)):
         before, usage = Usage(**dict(zip(_FIGURES, known, strict=True))), usages[pk]
         is_first = before.as_of is None
         if is_first or (before.as_of <= usage.as_of and _figures(before) != _figures(usage)):
             moved.append((pk, is_first and _figures(before) == _figures(usage)))
     _KEEP.write_all([(pk, *(getattr(usages[pk], name) for name in _FIGURES)) for pk, _ in moved])
     telling.tell_costs([pk for pk, is_same in moved if not is_same])
+
+
+def _known(pks: Any) -> QuerySet[Workload, Any]:
+    # Locked in the order in which everybody locks many of them (`sweep.note`).
+    rows = Workload.objects.filter(pk__in=pks).order_by("pk").select_for_update(no_key=True)
+    return rows.values_list("pk", *_COLUMNS)
+
+
+_KNOWN = Prepared(_known, UUIDField())
 
 
 def _figures(usage: Usage) -> tuple[Any, ...]:

@@ -9,8 +9,11 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
+from django.db.models import CharField, DateTimeField, QuerySet, UUIDField
+
 from apps.cluster.models import MirrorObject
 from apps.cluster.request_cache import memo
+from apps.prepared import Prepared
 from apps.quotas.allowances.selectors.entitlements import Entitlement, entitlements
 from apps.quotas.catalogue.selectors import stock
 from apps.quotas.kueue import observation
@@ -76,7 +79,7 @@ class _Department:
 
 
 def _department(department: UUID, now: datetime) -> _Department:
-    tenants = list(Tenant.objects.filter(department=department, deleted_at=None))
+    tenants = _TENANTS(department)
     names = {tenant.object_name: tenant.slug for tenant in tenants}
     return _Department(names, entitlements(department, now=now), history(tenants, now=now))
 
@@ -100,7 +103,21 @@ def _scene(offer: Offer, department: UUID, now: datetime) -> _Scene:
 
 
 def _queued(cluster: UUID, names: Mapping[str, str]) -> list[MirrorObject]:
-    return list(places.waiting_in([cluster], names)[:MOST_ENTRIES])
+    return _WAITING(cluster, list(names))
+
+
+_TENANTS = Prepared(
+    lambda department: Tenant.objects.filter(department=department, deleted_at=None), UUIDField()
+)
+_WAITING = Prepared(
+    lambda cluster, namespaces: (
+        places.waiting()
+        .filter(cluster=cluster, namespace__in=namespaces)
+        .order_by("queue_rank")[:MOST_ENTRIES]
+    ),
+    UUIDField(),
+    CharField(),
+)
 
 
 def _asking(offer: Offer, queued: Iterable[MirrorObject]) -> list[tuple[MirrorObject, int]]:
@@ -109,8 +126,13 @@ def _asking(offer: Offer, queued: Iterable[MirrorObject]) -> list[tuple[MirrorOb
 
 
 def _rows(ids: Iterable[str]) -> dict[str, Mapping[str, Any]]:
-    found = Workload.objects.filter(pk__in=list(ids)).values("pk", "kind", "started_at", "spec", *places.ENDS)
-    return {str(row["pk"]): row for row in found}
+    return {str(row["pk"]): row for row in _ROWS(list(ids))}
+
+
+_ROWS = Prepared(
+    lambda pks: Workload.objects.filter(pk__in=pks).values("pk", "kind", "started_at", "spec", *places.ENDS),
+    UUIDField(),
+)
 
 
 def _run(entry: MirrorObject, count: int, tenant: str, rows: Mapping[str, Mapping[str, Any]]) -> Run:
@@ -127,15 +149,21 @@ def _ask(entry: MirrorObject, count: int, tenant: str, rows: Mapping[str, Mappin
 
 def history(tenants: Iterable[Tenant], *, now: datetime) -> History:
     """How long the latest runs of these tenants took, those of deleted workloads too."""
-    past = Workload.objects.filter(
-        tenant__in=list(tenants), started_at__isnull=False, ended_at__gt=now - LOOK_BACK
-    )
     samples: dict[tuple[str, str], list[float]] = defaultdict(list)
-    took = past.order_by("-ended_at").values_list("kind", "tenant__slug", "started_at", "ended_at")
-    for kind, tenant, started_at, ended_at in took[:MOST_RUNS]:
+    chosen = [tenant.pk for tenant in tenants]
+    for kind, tenant, started_at, ended_at in _PAST(chosen, now - LOOK_BACK):
         if started_at and ended_at:
             samples[kind, tenant].append(max(0.0, (ended_at - started_at).total_seconds()))
     return History(samples)
+
+
+def _past(tenants: Any, since: Any) -> QuerySet[Workload, Any]:
+    past = Workload.objects.filter(tenant__pk__in=tenants, started_at__isnull=False, ended_at__gt=since)
+    took = past.order_by("-ended_at").values_list("kind", "tenant__slug", "started_at", "ended_at")
+    return took[:MOST_RUNS]
+
+
+_PAST = Prepared(_past, UUIDField(), DateTimeField())
 
 
 def _seed(now: datetime) -> int:

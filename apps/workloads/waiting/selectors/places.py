@@ -40,10 +40,15 @@ def waiting_in(clusters: Iterable[UUID], namespaces: Collection[str] | None = No
 
     RULE (Kueue, both queueing strategies): higher priority first, then the older one.
     """
-    rows = _queued(QueueState.WAITS).filter(cluster__in=list(clusters))
+    rows = waiting().filter(cluster__in=list(clusters))
     if namespaces is not None:
         rows = rows.filter(namespace__in=namespaces)
-    return _placed(rows).order_by("queue_rank")
+    return rows.order_by("queue_rank")
+
+
+def waiting() -> QuerySet[MirrorObject]:
+    """All that waits anywhere, with `position` and `of`; without an order."""
+    return _placed(_queued(QueueState.WAITS))
 
 
 def entry_of(row: Workload) -> MirrorObject | None:

@@ -6,12 +6,14 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 from django.db import transaction
+from django.db.models import QuerySet, UUIDField
 
 from apps.accounts.specs import Actor
 from apps.cluster import request_cache
 from apps.cluster.mirror.rules.mirror_columns import moment
 from apps.notices import services as notices
 from apps.notices.specs import Kind
+from apps.prepared import Prepared
 from apps.workloads.models import Workload
 from apps.workloads.specs import Phase
 from apps.workloads.waiting.rules.situation import Cause, Eviction, Explanation
@@ -53,15 +55,23 @@ def message(row: Workload, found: Explanation) -> str:
 
 
 def _chosen(now: datetime) -> Iterable[Workload]:
-    alive = Workload.objects.filter(
+    latest = _LATEST()
+    if len(latest) < MOST_ROWS:
+        return _CHOSEN(latest)  # there are no others
+    others = _alive().exclude(pk__in=latest).order_by("pk").values_list("pk", flat=True)
+    begin = int(now.timestamp()) // RUN_SECONDS * MOST_ROWS % max(1, others.count())
+    return _CHOSEN([*latest, *others[begin : begin + MOST_ROWS]])
+
+
+def _alive() -> QuerySet[Workload]:
+    return Workload.objects.filter(
         phase__in=[Phase.PENDING, Phase.STARTING], deleted_at=None, deleting_at=None, suspended=False
     )
-    latest = list(alive.order_by("-updated_at").values_list("pk", flat=True)[:MOST_ROWS])
-    others = alive.exclude(pk__in=latest).order_by("pk").values_list("pk", flat=True)
-    begin = int(now.timestamp()) // RUN_SECONDS * MOST_ROWS % max(1, others.count())
-    chosen = [*latest, *others[begin : begin + MOST_ROWS]]
-    related = ("owner", "cluster", "tenant__department", "tenant__queue", "offer__flavor", "next_offer")
-    return Workload.objects.filter(pk__in=chosen).select_related(*related)
+
+
+_RELATED = ("owner", "cluster", "tenant__department", "tenant__queue", "offer__flavor", "next_offer")
+_LATEST = Prepared(lambda: _alive().order_by("-updated_at").values_list("pk", flat=True)[:MOST_ROWS])
+_CHOSEN = Prepared(lambda pks: Workload.objects.filter(pk__in=pks).select_related(*_RELATED), UUIDField())
 
 
 def _tell(row: Workload, queues: waiting.Queues, now: datetime) -> bool:

@@ -4,10 +4,12 @@ The clock calls it; there is no actor. Nothing is ever corrected afterwards.
 """
 
 from datetime import datetime, timedelta
+from typing import Any
 from uuid import UUID
 
-from django.db.models import F, Q
+from django.db.models import DateTimeField, F, Q, QuerySet, UUIDField
 
+from apps.prepared import Prepared, PreparedUpdate
 from apps.quotas.models import Offer
 from apps.workloads.changes.services import telling
 from apps.workloads.models import StartEstimate, Workload, WorkloadEvent
@@ -31,17 +33,16 @@ def predict(*, now: datetime) -> int:
 
     RULE: at most MOST_POOLS queues a run, all of them in turn, so that a run has an end.
     """
-    waiting = Workload.objects.filter(phase=Phase.PENDING, deleted_at=None, held_at=None)
-    pools = sorted(set(waiting.order_by().values_list("offer", "tenant__department")))
+    pools = sorted(set(_POOLS()))
     begin = int(now.timestamp()) // RUN_SECONDS * MOST_POOLS % max(1, len(pools))
     chosen = (pools[begin:] + pools[:begin])[:MOST_POOLS]
-    offers = {offer.pk: offer for offer in Offer.objects.select_related("cluster", "flavor")}
+    offers = {offer.pk: offer for offer in _OFFERS()} if chosen else {}
     return sum(_predict(offers[offer], department, now) for offer, department in chosen)
 
 
 def _predict(offer: Offer, department: UUID, now: datetime) -> int:
     foreseen = foresight.foresee(offer, department, now=now)
-    rows = Workload.objects.filter(pk__in=list(foreseen), phase=Phase.PENDING).select_related("tenant")
+    rows = _PENDING(list(foreseen))
     latest = _latest(foreseen)
     fresh, same = [], []
     for row in rows:
@@ -51,14 +52,37 @@ def _predict(offer: Offer, department: UUID, now: datetime) -> int:
         elif found.starts or (before and before.p50 and before.asked_at == row.asked_at):
             fresh.append(_estimate(row, found, now))
             telling.tell_estimate(row)
-    StartEstimate.objects.filter(pk__in=same).update(looked_at=now)
+    _LOOKED.write_all([(pk, now) for pk in same])
     StartEstimate.objects.bulk_create(fresh)
     return len(fresh)
 
 
 def _latest(ids: dict[str, foresight.Foreseen]) -> dict[UUID, StartEstimate]:
-    made = StartEstimate.objects.filter(workload__in=list(ids), settled_at=None).order_by("made_at")
-    return {estimate.workload_id: estimate for estimate in made}
+    return {estimate.workload_id: estimate for estimate in _UNSETTLED(list(ids))}
+
+
+def _pools() -> QuerySet[Workload, Any]:
+    waiting = Workload.objects.filter(phase=Phase.PENDING, deleted_at=None, held_at=None)
+    return waiting.order_by().values_list("offer", "tenant__department").distinct()
+
+
+def _unsettled(workloads: Any) -> QuerySet[StartEstimate]:
+    rows = StartEstimate.objects.filter(workload__pk__in=workloads, settled_at=None)
+    return rows.order_by("made_at")
+
+
+_POOLS = Prepared(_pools)
+_OFFERS = Prepared(lambda: Offer.objects.select_related("cluster", "flavor"))
+_PENDING = Prepared(
+    lambda pks: Workload.objects.filter(pk__in=pks, phase=Phase.PENDING).select_related("tenant"),
+    UUIDField(),
+)
+_UNSETTLED = Prepared(_unsettled, UUIDField())
+_LOOKED = PreparedUpdate(
+    lambda pk, now: (StartEstimate.objects.filter(pk=pk), {"looked_at": now}),
+    StartEstimate._meta.pk,
+    DateTimeField(),
+)
 
 
 def _moved(before: StartEstimate, found: Interval | None, now: datetime) -> bool:
@@ -85,12 +109,19 @@ def _estimate(row: Workload, found: foresight.Foreseen, now: datetime) -> StartE
 
 def settle(*, now: datetime) -> int:
     """Give every prediction whose wait is over its outcome: when it left the queue, or that it never did."""
-    still = Q(workload__phase=Phase.PENDING, workload__asked_at=F("asked_at"), workload__deleted_at=None)
-    over = StartEstimate.objects.filter(settled_at=None).exclude(still).order_by("made_at")[:MOST_SETTLED]
+    over = _OVER()
     for estimate in over:
         begun = _begun(estimate)
         StartEstimate.objects.filter(pk=estimate.pk).update(settled_at=now, started_at=begun)
     return len(over)
+
+
+def _over() -> QuerySet[StartEstimate]:
+    still = Q(workload__phase=Phase.PENDING, workload__asked_at=F("asked_at"), workload__deleted_at=None)
+    return StartEstimate.objects.filter(settled_at=None).exclude(still).order_by("made_at")[:MOST_SETTLED]
+
+
+_OVER = Prepared(_over)
 
 
 def _begun(estimate: StartEstimate) -> datetime | None:
