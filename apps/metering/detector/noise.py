@@ -27,14 +27,24 @@ COARSE, FINE = 0.01, 0.001
 """Noise that is rounded to hundredths or to thousandths is a step now and then, seldom two."""
 STEADY_RATIO, DOUBLE_RATIO = 0.75, 0.8
 """Of the variation of chance arrivals, where there are very many groups to tell."""
+GLIMPSE, VISIBLE, EXPECTED, STRAY = 1.0, 0.01, 3.0, 0.1
+"""Seconds before a reading that GPU_UTIL speaks of; seconds of kernels that it rounds to a percent of them;
+how often it must have met one by chance, had any run, before their absence tells (had each row one kernel on
+every multiprocessor, it would miss three in one of twenty cases; few blocks it meets much more often); and
+the part of them that it may have met all the same.
+"""
+BUSY = 0.1
+"""SM active under which GPU_UTIL may miss kernels for long."""
 
 
 class Reading(NamedTuple):
-    """Of one sample: a counter, the sum of those beside it, and GPU_UTIL; parts of the device."""
+    """Of one sample: a counter, the sum of those beside it, and GPU_UTIL, None where nobody told; parts of
+    the device.
+    """
 
     value: float
     beside: float
-    util: float
+    util: float | None
 
 
 def floor(readings: Sequence[Reading], *, is_sm: bool = False, by_itself: bool = False) -> float:
@@ -87,8 +97,36 @@ def _rounded(tiny: Sequence[Reading], step: float) -> bool:
 
 def _without_kernels(tiny: Sequence[Reading]) -> bool:
     """Whether GPU_UTIL met hardly a kernel where the counter read something."""
-    read = [each.util for each in tiny if each.value > 0]
+    read = [each.util or 0.0 for each in tiny if each.value > 0]
     return len(read) >= FEWEST and sum(util > 0 for util in read) <= MET * len(read)
+
+
+def alone(readings: Sequence[Reading], step: float) -> float:
+    """Up to which SM activity alone is read by itself though it comes in spells, as a person's does; 0 where
+    nothing tells. `step` is the seconds that a reading is averaged over.
+
+    RULE: GPU_UTIL is the witness. Few blocks take long for so little, and a kernel on every multiprocessor is
+    met as often as chance has it. Without GPU_UTIL nobody knows: small tensors stay in the cache, and cells
+    that touch no memory read the same.
+    """
+    beside = [0.0, *(each.beside for each in readings), 0.0]
+    # Not all fields are read at once: GPU_UTIL may meet what the row before or after averages.
+    apart = [not (a or b or c) for a, b, c in zip(beside, beside[1:], beside[2:], strict=False)]
+    small = [each for each, quiet in zip(readings, apart, strict=True) if quiet and 0 < each.value < SMALL[0]]
+    asked = [each for each in small if each.util is not None]
+    if len(asked) < len(small) / 2 or _is_blind(readings):
+        return 0.0
+    met = sum(bool(each.util) for each in asked)
+    expected = sum(each.value * step >= VISIBLE for each in asked) * GLIMPSE / step
+    if expected < EXPECTED or met > STRAY * expected:
+        return 0.0
+    return min(SMALL[0], TAIL * median(each.value for each in small))
+
+
+def _is_blind(readings: Sequence[Reading]) -> bool:
+    """Whether GPU_UTIL met no kernel where kernels must have run."""
+    busy = [each.util for each in readings if each.value >= BUSY and each.util is not None]
+    return len(busy) >= FEWEST and not any(busy)
 
 
 def _structured(tiny: Sequence[Reading], *, even: bool) -> bool:
@@ -102,7 +140,7 @@ def _structured(tiny: Sequence[Reading], *, even: bool) -> bool:
     if spread(means(values, 10)) > CLUSTERED * varied / 10**0.5:
         return True
     # A counter that reads something by itself knows of no kernel.
-    others = ([each.beside for each in tiny], [each.util for each in tiny])
+    others = ([each.beside for each in tiny], [each.util or 0.0 for each in tiny])
     return any(correlation(values, other) >= 0.5 for other in others) or regular(values, 10)
 
 

@@ -246,14 +246,22 @@ def read_signals(trace: Trace) -> list[Signal]:
     """Every sample as evidence, less what the counters read by themselves."""
     meter = Meter(trace)
     signals = [meter.read(s) for s in trace.samples]
-    floor = noise.floor([Reading(s.token, s.tensor + s.dram, s.util or 0.0) for s in signals], is_sm=True)
+    of_sm = [Reading(s.token, s.tensor + s.dram, s.util) for s in signals]
+    floor = noise.floor(of_sm, is_sm=True)
     # A reading of one counter is no noise of another: what copies a little touches memory alone.
     pipes = noise.floor(
-        [Reading(max(s.tensor, s.dram), s.token, s.util or 0.0) for s in signals],
+        [Reading(max(s.tensor, s.dram), s.token, s.util) for s in signals],
         by_itself=_reads_alone(trace),
     )
-    loud = max(floor, pipes) > FLOOR
-    return [_quieted(s, floor, pipes) for s in signals] if loud else signals
+    alone = noise.alone(of_sm, trace.step) if trace.sees_pipes else 0.0
+    if max(floor, pipes, alone) <= FLOOR:
+        return signals
+    return [_quieted(s, max(floor, alone) if _is_alone(s) else floor, pipes) for s in signals]
+
+
+def _is_alone(signal: Signal) -> bool:
+    """Whether multiprocessors read something and nothing else does."""
+    return not (signal.tensor or signal.dram or signal.util)
 
 
 def _reads_alone(trace: Trace) -> bool:
