@@ -15,7 +15,7 @@ from apps.metering.billing.rules import effective_split, pricing
 from apps.metering.billing.rules.effective_split import CAUSES, Exact
 from apps.metering.billing.rules.pricing import PricePeriod
 from apps.metering.billing.selectors import charges, costs
-from apps.metering.billing.selectors.charged_intervals import WholeTenants
+from apps.metering.billing.selectors.charged_intervals import WholeTenants, apart
 from apps.metering.billing.selectors.costs import Group
 from apps.metering.billing.services import pricing_run
 from apps.metering.models import Allocation, Bucket, Correction, HardwareFact
@@ -196,6 +196,20 @@ def test_sums_of_parts_are_the_whole_and_equal_the_long_way_round(
         assert of_tenants == lines
         assert all(e.charged == e.effective + e.waste + e.unknown for e in lines)
         assert abs(costs.total_of(lines).charged - pricing.amount(total.charged)) < Decimal("1e-6")
+
+
+@pytest.mark.django_db
+def test_what_began_after_the_last_price_of_the_time_is_summed_by_the_database(row: Workload) -> None:
+    price(row.offer, "3", AT + 5 * HOUR)
+    before, after = held(row, AT, AT + 6 * HOUR), held(row, AT + 5 * HOUR, AT + 9 * HOUR, "b")
+    rows = Allocation.objects.all()
+    assert set(rows.filter(apart(rows, AT, AT + 10 * HOUR))) == {before}
+    assert set(rows.filter(apart(rows, AT, AT + 5 * HOUR))) == set(), "a change at the end is none"
+    roll(before, NOW, effective=0.5)
+    roll(after, NOW, effective=0.25)
+    total = exact(AT, AT + 10 * HOUR, NOW)
+    assert total.allocated == Fraction(5 * 2 + 1 * 3 + 4 * 3)
+    assert total.effective == Fraction(5 * 2 + 1 * 3, 2) + Fraction(4 * 3, 4)
 
 
 def assert_same(one: Exact, other: Exact) -> None:

@@ -59,12 +59,12 @@ class Cover:
     edges: tuple[Span, ...]
 
 
-def cover(begins: datetime, ends: datetime, cuts: Iterable[datetime], kept_from: datetime) -> Cover:
+def cover(begins: datetime, ends: datetime, cuts: Iterable[datetime], kept_from: datetime | None) -> Cover:
     """The coarsest roll-ups of [begins, ends) that no cut goes through, and the finest around each cut.
 
-    Before `kept_from` there are none below the hour. Days and hours are those of UTC.
+    Before `kept_from` there are none below the hour; None: there are all. Days and hours are those of UTC.
     """
-    kept = min(max(_up(kept_from, 3600), begins), ends)
+    kept = min(max(_up(kept_from or BEGINNING, 3600), begins), ends)
     inside = {at for at in cuts if begins < at < ends}
     marks = sorted({begins, ends, kept} | inside)
     stretches, edges = [], set()

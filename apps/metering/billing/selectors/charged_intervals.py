@@ -201,8 +201,8 @@ def _newest(rows: QuerySet[Allocation]) -> Iterable[tuple[Any, ...]]:
 
 def apart(rows: QuerySet[Allocation], begins: datetime, ends: datetime) -> Q:
     """Those of [begins, ends) that the database cannot sum: made with kubectl, a part of a device,
-    with a correction, with something given back, or whose offer's price changes in the time or is charged in
-    units. Some more may be among them.
+    with a correction, with something given back, charged in units, or begun before the last change of their
+    offer's price in the time. Some more may be among them.
     """
     nearby = rows.filter(possibly_charged_in(begins, ends)).order_by()
     events = WorkloadEvent.objects.filter(
@@ -214,8 +214,9 @@ def apart(rows: QuerySet[Allocation], begins: datetime, ends: datetime) -> Q:
     latest = min(ends, datetime.max.replace(tzinfo=UTC) - after) + after
     gpus = _BROKEN(earliest, latest)
     found = Q(workload=None) | Q(in_shares=True) | Q(pk__in=Correction.objects.values("allocation"))
+    for last, offers in moving_offers(begins, ends).items():
+        found |= Q(offer__in=offers, started_at__lt=last)
     for some in (
-        {"offer__in": moving_offers(begins, ends)},
         {"gpu__in": gpus},
         {"gpu": "", "device_uuid__in": gpus},
         {"workload__in": list(events.values_list("workload", flat=True).distinct())},

@@ -4,7 +4,7 @@ A part of the selectors' floor: rows in, rational numbers out; nothing is rounde
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from fractions import Fraction
@@ -65,6 +65,7 @@ class _Work:
     by_workload: bool
     held: dict[UUID, Held]
     periods: Mapping[PriceKey, list[PricePeriod]] = field(default_factory=dict)
+    plain: Collection[PriceKey] = ()
     found: dict[PriceKey, Exact] = field(default_factory=lambda: defaultdict(Exact))
 
     @property
@@ -79,16 +80,20 @@ class _Work:
 
     @cached_property
     def spans(self) -> Mapping[PriceKey, Interval]:
-        """When each of those that are looked at one by one was held, from first to last."""
-        moments = defaultdict[PriceKey, list[datetime]](list)
+        """When what has one price was held, from first to last."""
+        moments = {key: [*self.lately(key)] for key in self.plain}
         for each in self.held.values():
-            moments[each.price_key] += (each.interval.started_at, each.interval.ended_at)
+            moments.setdefault(each.price_key, []).extend(each.interval)
         return {key: Interval(min(at), max(at)) for key, at in moments.items()}
+
+    def lately(self, key: PriceKey) -> Interval:
+        """From the last change of its price on. RULE: what the database sums began then at the earliest."""
+        changes = [period.valid_from for period in self.periods[key] if period.valid_from < self.ends]
+        return Interval(max([self.begins, *changes]), self.ends)
 
     def price_from(self, key: PriceKey, begins: datetime) -> Rate:
         """The price in a stretch that begins so: the one in force while it is held."""
-        span = self.spans.get(key)
-        return pricing.price_at(max(begins, span.started_at) if span else begins, self.periods[key])
+        return pricing.price_at(max(begins, self.spans[key].started_at), self.periods[key])
 
     @property
     def until(self) -> datetime:
@@ -116,7 +121,8 @@ def charges(
     chosen = with_refunds(holdings(rows.filter(special), begins, ends, now=now, by_workload=by_workload))
     work = _Work(begins, ends, now, by_workload, {each.pk: each for each in chosen})
     plain = _plain_sums(work, rows.exclude(special))
-    work.periods = periods_of({key for key, _ in plain} | {each.price_key for each in chosen})
+    work.plain = {key for key, _ in plain}
+    work.periods = periods_of(work.plain | {each.price_key for each in chosen})
     _charge_plain(work, plain)
     return _found(work, None if rows is not of else rows, learns=learns)
 
@@ -127,11 +133,10 @@ def charges_in(
     """The same by workload, of intervals that were read already."""
     here = known.within(begins, ends)
     held = {each.pk: each for each in here.held}
-    work = _Work(begins, ends, now, by_workload=True, held=held, periods=here.periods)
-    return _found(work, rows, learns=True)
+    return _found(_Work(begins, ends, now, by_workload=True, held=held, periods=here.periods), rows)
 
 
-def _found(work: _Work, rows: Rows, *, learns: bool) -> dict[PriceKey, Exact]:
+def _found(work: _Work, rows: Rows, *, learns: bool = True) -> dict[PriceKey, Exact]:
     _charge(work)
     if learns and work.periods and work.begins < work.until:
         _learn_in_bulk(work, rows)
@@ -175,7 +180,7 @@ def _charge_plain(work: _Work, plain: Iterable[tuple[PriceKey, tuple[Fraction, i
         found, seconds = work.found[price_key], Fraction(span, effective_split.MILLION)
         _add(found, "seconds", share * seconds if share != 1 else seconds)
         _add(found, "device_seconds", seconds)
-        hourly = pricing.price_at(work.begins, work.periods[price_key])
+        hourly = pricing.price_at(work.lately(price_key).started_at, work.periods[price_key])
         _add(found, "allocated", pricing.money(hourly, span))
 
 
@@ -225,7 +230,7 @@ def _add(found: Exact, name: str, value: Fraction) -> None:
 
 def _learn_in_bulk(work: _Work, rows: Rows) -> None:
     """What was done by those that nothing was given back of: sums of the database, priced once."""
-    plan = effective_split.cover(work.begins, work.until, _changes(work), _kept_from())
+    plan = effective_split.cover(work.begins, work.until, _changes(work), pruned_until())
     chosen = Q(allocation__isnull=False)
     if rows is not None:
         nearby = rows.filter(possibly_charged_in(work.begins, work.ends) | Q(pk__in=work.corrected))
@@ -320,7 +325,7 @@ def _learn_by_holder(work: _Work) -> None:
 def _around_refunds(work: _Work, whose: Q) -> Q:
     """The roll-ups of the window, the finest around changes of prices and where what is refunded begins."""
     ends = [each.back_from for each in work.held.values() if each.back_from]
-    plan = effective_split.cover(work.begins, work.until, [*_changes(work), *ends], _kept_from())
+    plan = effective_split.cover(work.begins, work.until, [*_changes(work), *ends], pruned_until())
     spans = [span for stretch in plan.stretches for span in stretch.spans]
     return _in_spans([*spans, *plan.edges], whose)
 
@@ -391,10 +396,5 @@ def _changes(work: _Work) -> set[datetime]:
         period.valid_from
         for key, periods in work.periods.items()
         for period in periods
-        if not (span := work.spans.get(key)) or span.started_at < period.valid_from < span.ended_at
+        if (span := work.spans[key]).started_at < period.valid_from < span.ended_at
     }
-
-
-def _kept_from() -> datetime:
-    """From when on there are roll-ups of 5 minutes; before it only those of hours and days."""
-    return pruned_until() or effective_split.BEGINNING

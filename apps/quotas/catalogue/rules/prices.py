@@ -69,19 +69,24 @@ def timeline(book: Iterable[Listed], *, tenant: UUID | None, capacity: str) -> l
     return steps
 
 
-def moves(book: Iterable[Listed], begins: datetime, ends: datetime) -> bool:
-    """Whether what anybody pays may change in (begins, ends), or counts in units longer than a second.
+def moves(book: Iterable[Listed], begins: datetime, ends: datetime) -> datetime | None:
+    """When what anybody pays changes last in (begins, ends); `ends` where it counts in units longer than a
+    second, None where it stays as it is.
 
     RULE: where no lane changes, none decides that did not before.
     """
     lanes = defaultdict[tuple[UUID | None, str], list[Listed]](list)
     for each in book:
         lanes[each.lane].append(each)
-    return any(each.least_seconds > 1 for lane in lanes.values() for each in lane) or any(
-        begins < step.at < ends
+    if any(each.least_seconds > 1 for lane in lanes.values() for each in lane):
+        return ends
+    changes = (
+        step.at
         for (tenant, capacity), lane in lanes.items()
         for step in timeline(lane, tenant=tenant, capacity=capacity)
+        if begins < step.at < ends
     )
+    return max(changes, default=None)
 
 
 def clash(lane: Sequence[Listed], new: Listed) -> Listed | None:

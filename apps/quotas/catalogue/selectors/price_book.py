@@ -1,5 +1,6 @@
 """The price book: what offers and resources cost, when, and for whom. Reads only."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from decimal import Decimal
@@ -75,12 +76,15 @@ def _book_of(offers: Iterable[UUID]) -> dict[UUID, list[Listed]]:
     return book
 
 
-def moving_offers(begins: datetime, ends: datetime) -> list[UUID]:
-    """The offers of which somebody's price changes in (begins, ends), or counts in units longer than a
-    second.
+def moving_offers(begins: datetime, ends: datetime) -> dict[datetime, list[UUID]]:
+    """The offers of which somebody's price changes in (begins, ends), by when it does last; those that count
+    in units longer than a second by `ends`.
     """
-    dated = _DATED(begins, ends)
-    return [offer for offer, listed in book_of(dated).items() if prices.moves(listed, begins, ends)]
+    found = defaultdict[datetime, list[UUID]](list)
+    for offer, listed in book_of(_DATED(begins, ends)).items():
+        if last := prices.moves(listed, begins, ends):
+            found[last].append(offer)
+    return found
 
 
 def _dated(begins: Any, ends: Any) -> QuerySet[Price, UUID]:
