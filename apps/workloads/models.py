@@ -169,6 +169,7 @@ class Workload(Reconciled):
                 & models.Q(attempts=0, deleted_at=None),
                 name="workload_untried",
             ),
+            models.Index(fields=["lease_until"], name="workload_by_lease"),
         ]
 
     def __str__(self) -> str:

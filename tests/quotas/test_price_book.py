@@ -77,8 +77,8 @@ def test_a_timeline_says_at_every_moment_what_is_in_force() -> None:
             assert (hourly(last[-1]) if last else None) == paid[-1]
         for day in range(-1, 50):
             stretch = (NOW + day * DAY, NOW + (day + 10) * DAY)
-            last = prices.moves(found, *stretch) or stretch[0]
-            assert len({paid[n + 1] for n in range(day, day + 10) if NOW + n * DAY >= last}) <= 1
+            changed = prices.moves(found, *stretch) or stretch[0]
+            assert len({paid[n + 1] for n in range(day, day + 10) if NOW + n * DAY >= changed}) <= 1
 
 
 def hourly(price: Listed | None) -> Decimal | None:

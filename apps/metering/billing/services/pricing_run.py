@@ -149,8 +149,9 @@ def _spending(ids: Any, since: Any) -> QuerySet[Tenant]:
     """
     lately = Q(ended_at=None) | Q(ended_at__gt=since)
     by_kubectl = Allocation.objects.filter(lately, workload=None).values_list("tenant_id", flat=True)
-    rows = Tenant.objects.filter(Q(workloads__pk__in=ids) | Q(pk__in=by_kubectl))
-    return rows.distinct().select_related("department")
+    of_works = Workload.objects.filter(pk__in=ids).values_list("tenant_id", flat=True)
+    rows = Tenant.objects.filter(Q(pk__in=of_works) | Q(pk__in=by_kubectl))
+    return rows.select_related("department")
 
 
 def _last_billed(tenants: Any, month: Any) -> QuerySet[Spend]:
