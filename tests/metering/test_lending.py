@@ -1,5 +1,6 @@
 """What a tenant used, lent and borrowed over time: rule, history, page, file and REST."""
 
+import random
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -52,10 +53,31 @@ def test_a_change_inside_a_step_counts_from_its_moment() -> None:
 def test_lent_and_borrowed_of_a_department_are_the_same_devices() -> None:
     promised = [Promise(name, at(-5), count) for name, count in (("a", 3), ("b", 1), ("c", 2))]
     held = [Held("b", at(0), at(4)) for _ in range(4)] + [Held("c", at(1), at(3))]
-    parts = {name: steps(name, held, promised, edges=EDGES) for name in "abc"}
+    assert_lent_is_borrowed("abc", held, promised)
+
+
+def test_lenders_that_are_alike_lend_the_same_device_once() -> None:
+    promised = [Promise(name, at(-5), count) for name, count in (("a", 2), ("b", 0), ("c", 2), ("d", 2))]
+    assert_lent_is_borrowed("abcd", [Held("b", at(0), at(4))], promised)
+
+
+def test_lent_is_borrowed_whatever_a_department_does() -> None:
+    chance = random.Random(4)
+    promised = [Promise(name, at(hour), chance.randint(4, 9)) for name in "abcde" for hour in (-5, 1.3, 2.6)]
+    held = []
+    for _ in range(90):
+        begins = chance.uniform(-1, 4)
+        held.append(Held(chance.choice("ab"), at(begins), at(begins + chance.random()), chance.randint(1, 2)))
+    assert_lent_is_borrowed("abcde", held, promised)
+
+
+def assert_lent_is_borrowed(names: str, held: list[Held], promised: list[Promise]) -> None:
+    parts = {name: steps(name, held, promised, edges=EDGES) for name in names}
     for number in range(4):
-        row = [parts[name][number] for name in "abc"]
-        assert sum(s.lent or 0 for s in row) == sum(s.borrowed or 0 for s in row) > 0
+        row = [parts[name][number] for name in names]
+        lent, borrowed = sum(s.lent or 0 for s in row), sum(s.borrowed or 0 for s in row)
+        assert lent == pytest.approx(borrowed)
+        assert lent > 0
 
 
 def hold(cast: Cast, tenant: Tenant, begins: datetime, ends: datetime | None, device: str) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from apps.quotas.allowances.rules.fit import Use, VerdictKind, available, borrowed, lent, reachable, verdict
+from apps.quotas.allowances.rules.fit import Use, VerdictKind, available, lent, reachable, verdict
 from sandbox.controllers.kueue.model import FlavorResource, ResourceQuota
 from sandbox.controllers.kueue.quota import QuotaTree
 from tests.quotas.specs import quota
@@ -117,14 +117,20 @@ def test_without_quota_it_is_not_offered() -> None:
 
 
 def test_what_lenders_lent_sums_to_what_is_borrowed() -> None:
-    uses = [use(8, 2), use(5, 1), use(3, 3), use(1, 6, borrow=8)]
-    parts = [lent(own, [other for other in uses if other is not own]) for own in uses]
-    assert sum(parts) == sum(borrowed(each) for each in uses) == 5
-    assert parts[2:] == [0, 0]
+    def parts(uses: list[Use]) -> list[int]:
+        return [lent(own, [*uses[:at], *uses[at + 1 :]], ahead=at) for at, own in enumerate(uses)]
+
+    assert parts([use(8, 2), use(5, 1), use(3, 3), use(1, 6, borrow=8)]) == [3, 2, 0, 0]
+    assert parts([use(0, 1, borrow=1), use(2, 0), use(2, 0), use(2, 0)]) == [
+        0,
+        1,
+        0,
+        0,
+    ]  # the first of equals
 
 
 def test_a_tenant_that_uses_all_its_guarantee_lent_nothing() -> None:
-    assert lent(use(4, 4), [use(0, 1, borrow=2), use(2, 0)]) == 0
+    assert lent(use(4, 4), [use(0, 1, borrow=2), use(2, 0)], ahead=2) == 0
 
 
 def test_the_ledger_agrees_with_kueues_own_quota_tree() -> None:

@@ -4,7 +4,8 @@ Pure arithmetic in whole devices of one offer, after Kueue's rules for quota in 
 Kueue does. Knows nothing of prices or trust.
 """
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -136,25 +137,37 @@ def borrowed(use: Use) -> int:
     return max(0, use.used - use.quota.nominal)
 
 
-def lent(own: Use, others: Sequence[Use]) -> int:
-    """How much of a tenant's guarantee others hold: its part by `part_lent`."""
-    uses = (own, *others)
-    idle = [min(use.quota.lendable, max(0, use.quota.nominal - use.used)) for use in uses]
-    return part_lent(idle, sum(borrowed(use) for use in uses))
+def lent(own: Use, others: Sequence[Use], *, ahead: int) -> int:
+    """How much of a tenant's guarantee others hold: its part by `part_lent`. The first `ahead` of the others
+    stand before it in the order of names.
+    """
+    idle = [_idle(use) for use in others]
+    in_all = sum(borrowed(use) for use in (own, *others))
+    return part_lent(_idle(own), Counter(idle[:ahead]), Counter(idle[ahead:]), in_all)
 
 
-def part_lent(idle: Sequence[int], in_all: int) -> int:
-    """The first lender's part of what is borrowed `in_all`, where each lender has so much `idle`.
+def _idle(use: Use) -> int:
+    """What a tenant could lend and does not use."""
+    return min(use.quota.lendable, max(0, use.quota.nominal - use.used))
+
+
+def part_lent(own: int, ahead: Mapping[int, int], behind: Mapping[int, int], in_all: int) -> int:
+    """One lender's part of what is borrowed `in_all`. It has `own` idle; `ahead` and `behind` say how many of
+    the other lenders, before it and after it in the order of names, have how much idle.
 
     Kueue takes borrowed devices from the pool, not from a lender. Rule: they are spread over the lenders in
     proportion to what each has idle and lendable, by largest remainder, so that all lenders' parts sum to
-    what is borrowed. Equal remainders go in the order of the lenders.
+    what is borrowed. Equal remainders go in the order of names.
     """
-    room = sum(idle)
-    total = min(in_all, room)
-    if not total or not idle[0]:
+    if not in_all or not own:
         return 0
-    shares = [divmod(total * each, room) for each in idle]
-    (own, remainder), rest = shares[0], total - sum(whole for whole, _ in shares)
-    before = sum(other > remainder for _, other in shares)
-    return own + (1 if before < rest else 0)
+    room = own + sum(idle * many for those in (ahead, behind) for idle, many in those.items())
+    total = min(in_all, room)
+    part, remainder = divmod(total * own, room)
+    rest, before = total - part, 0
+    for those, wins_ties in ((ahead, True), (behind, False)):
+        for idle, many in those.items():
+            whole, other = divmod(total * idle, room)
+            rest -= whole * many
+            before += many if other > remainder or (wins_ties and other == remainder) else 0
+    return part + (1 if before < rest else 0)

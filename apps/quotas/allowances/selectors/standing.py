@@ -5,7 +5,7 @@ Reads only, and never asks the cluster itself.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
@@ -41,13 +41,19 @@ from apps.tenants.models import Tenant
 @dataclass(frozen=True)
 class Standing:
     """A tenant's quota and use of one offer beside those of the rest of its department; `free` is what it
-    could take.
+    could take. The first `ahead` of the others stand before it in the order of names.
     """
 
     offer: Offer
     own: fit.Use
     others: tuple[fit.Use, ...]
     supply: Supply
+    ahead: int = 0
+
+    @property
+    def lent(self) -> int:
+        """Devices of its guarantee that others run on."""
+        return fit.lent(self.own, self.others, ahead=self.ahead)
 
     @cached_property
     def free(self) -> int:
@@ -160,11 +166,12 @@ def _uses(tenant: Tenant, now: datetime) -> list[tuple[Offer, list[tuple[UUID, f
 
 
 def _standing(
-    offer: Offer, tenant: UUID, uses: Iterable[tuple[UUID, fit.Use]], supplied: Mapping[UUID, Supply]
+    offer: Offer, tenant: UUID, uses: Sequence[tuple[UUID, fit.Use]], supplied: Mapping[UUID, Supply]
 ) -> Standing:
-    (own,) = (use for holder, use in uses if holder == tenant)
+    """Of uses in the order of their tenants' names."""
+    ahead = [holder for holder, _ in uses].index(tenant)
     others = tuple(use for holder, use in uses if holder != tenant)
-    return Standing(offer, own, others, supplied.get(offer.pk, NOTHING))
+    return Standing(offer, uses[ahead][1], others, supplied.get(offer.pk, NOTHING), ahead)
 
 
 def verdict_for(tenant: Tenant, offer: Offer, count: int, *, now: datetime) -> fit.Verdict:
@@ -207,7 +214,7 @@ def _bars(tenant: Tenant, waiting: Mapping[str, int], now: datetime) -> list[Quo
             offer=standing.offer,
             guaranteed=standing.own.quota.nominal,
             used=standing.own.used,
-            lent=fit.lent(standing.own, standing.others),
+            lent=standing.lent,
             borrowed=fit.borrowed(standing.own),
             borrow_limit=standing.own.quota.borrowing_limit,
             pending=waiting.get(standing.offer.resource_name, 0),

@@ -347,7 +347,7 @@ def _quota(stands: standing.Standing | None) -> dict[str, int]:
         "own_used": stands.own.used,
         "nominal": stands.own.quota.nominal,
         "available": fit.available(stands.own, stands.others),
-        "lent": fit.lent(stands.own, stands.others),
+        "lent": stands.lent,
     }
 
 
