@@ -31,15 +31,29 @@ def allocation_for(actor: Actor, pk: str | UUID) -> Allocation:
 
 def between(rows: QuerySet[Allocation], begins: datetime, ends: datetime) -> QuerySet[Allocation]:
     """Those that overlap [begins, ends), by their newest correction where there is one."""
+    moved = corrected_between(rows, begins, ends)
+    chosen = _uncorrected(begins, ends) | Q(pk__in=moved.values("pk"))
+    return rows.filter(chosen).prefetch_related("corrections")
+
+
+def uncorrected_between(rows: QuerySet[Allocation], begins: datetime, ends: datetime) -> QuerySet[Allocation]:
+    """Those of them that were never corrected."""
+    return rows.filter(_uncorrected(begins, ends))
+
+
+def corrected_between(rows: QuerySet[Allocation], begins: datetime, ends: datetime) -> QuerySet[Allocation]:
+    """Those of them that were, by the newest correction: `began` and `over`."""
     newest = Correction.objects.filter(allocation=OuterRef("pk")).order_by("-pk")
     corrected = rows.filter(pk__in=Correction.objects.values("allocation")).annotate(
         began=Subquery(newest.values("started_at")[:1]),
         over=Coalesce(Subquery(newest.values("ended_at")[:1]), "ended_at"),
     )
-    moved = corrected.filter(began__lt=ends).filter(Q(over=None) | Q(over__gt=begins))
-    plain = Q(started_at__lt=ends) & (Q(ended_at=None) | Q(ended_at__gt=begins))
-    plain &= ~Q(pk__in=Correction.objects.values("allocation"))
-    return rows.filter(plain | Q(pk__in=moved.values("pk"))).prefetch_related("corrections")
+    return corrected.filter(began__lt=ends).filter(Q(over=None) | Q(over__gt=begins))
+
+
+def _uncorrected(begins: datetime, ends: datetime) -> Q:
+    held = Q(started_at__lt=ends) & (Q(ended_at=None) | Q(ended_at__gt=begins))
+    return held & ~Q(pk__in=Correction.objects.values("allocation"))
 
 
 def interval_of(row: Allocation, now: datetime) -> Interval:

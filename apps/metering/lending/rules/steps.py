@@ -22,7 +22,7 @@ class Held(NamedTuple):
     tenant: str
     begins: datetime
     ends: datetime | None
-    count: int = 1
+    devices: int = 1
 
 
 @dataclass(frozen=True)

@@ -12,13 +12,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import chain, product
-from typing import Any
 from uuid import UUID
 
 from apps.audit.models import AuditEvent
 from apps.audit.selectors import events_in, events_until
 from apps.audit.specs import tenant_chain
-from apps.metering.allocations.selectors.allocations import between
+from apps.metering.allocations.selectors.allocations import corrected_between, uncorrected_between
 from apps.metering.lending.rules.steps import Held, Promise, Step, steps
 from apps.metering.models import Allocation
 from apps.metering.specs import Origin
@@ -76,26 +75,16 @@ def _held(tenant: Tenant, begins: datetime, ends: datetime) -> dict[str, list[He
     rows = Allocation.objects.filter(
         origin=Origin.ALLOTMENT, tenant__department=tenant.department_id, offer__isnull=False
     )
-    # As values, for the same reason; of several corrections the newest comes last, and counts.
-    chosen = between(rows, begins, ends).prefetch_related(None).order_by("corrections__pk")
-    plain = chosen.filter(corrections=None).order_by().values_list(*_HELD)
-    corrected = {
-        row[0]: row[1:] for row in chosen.filter(corrections__isnull=False).values_list("pk", *_HELD, *_FIXED)
-    }
+    # As values, for the same reason.
+    plain = uncorrected_between(rows, begins, ends).values_list(*_WHAT, "started_at", "ended_at", "units")
+    corrected = corrected_between(rows, begins, ends).values_list(*_WHAT, "began", "over", "units")
     by_offer = defaultdict[str, list[Held]](list)
-    for offer, name, started, ended, units in chain(plain, map(_newest, corrected.values())):
+    for offer, name, started, ended, units in chain(plain, corrected):
         by_offer[offer].append(Held(name, started, ended, units))
     return by_offer
 
 
-def _newest(row: tuple[Any, ...]) -> tuple[Any, ...]:
-    """With the times of its correction; one without an end leaves the end as it was."""
-    offer, name, started, ended, units, since, until = row
-    return offer, name, since or started, until or ended, units
-
-
-_HELD = ("offer__slug", "tenant__slug", "started_at", "ended_at", "units")
-_FIXED = ("corrections__started_at", "corrections__ended_at")
+_WHAT = ("offer__slug", "tenant__slug")
 
 
 def _promised(

@@ -66,22 +66,23 @@ class Line:
 
 
 def team(actor: Actor, tenant: Tenant, *, now: datetime) -> dict[str, Any]:
-    """Quota, grants, budgets and requests of one tenant."""
-    queue = entitlements.queue_of(tenant)
-    requests = spending.requests_for(actor).filter(tenant=tenant).order_by("-created_at")
-    grants = spending.grants_for(actor).filter(tenant=tenant, ends_at__gt=now).order_by("ends_at")
-    budgets = budget_lines.of_tenant(tenant, now)
+    """Quota, grants, budgets and requests of one tenant; a part that comes alone reads what it shows."""
+    asked = spending.requests_for(actor).filter(tenant=tenant).order_by("-created_at")[:MOST_REQUESTS]
+    given = spending.grants_for(actor).filter(tenant=tenant, ends_at__gt=now).order_by("ends_at")
+    queue = cache(lambda: entitlements.queue_of(tenant))
+    requests, grants = cache(lambda: list(asked)), cache(lambda: list(given))
+    budgets = cache(lambda: budget_lines.of_tenant(tenant, now))
     return {
         "tenant": tenant,
-        "bars": bars(actor, tenant, now=now),
-        "grants": list(grants),
-        "running": [grant for grant in grants if grant.starts_at <= now],
+        "bars": cache(lambda: bars(actor, tenant, now=now)),
+        "grants": grants,
+        "running": lambda: [grant for grant in grants() if grant.starts_at <= now],
         "budgets": budgets,
-        "own": [each for each in budgets if each.whose == tenant.slug],
-        "rows": [_line(row) for row in requests[:MOST_REQUESTS]],
-        "open": sum(1 for row in requests[:MOST_REQUESTS] if row.status == RequestStatus.OPEN),
-        "hold": queue.hold_detail,
-        "is_manual": bool(queue.manual_hold),
+        "own": lambda: [each for each in budgets() if each.whose == tenant.slug],
+        "rows": lambda: [_line(row) for row in requests()],
+        "open": lambda: sum(1 for row in requests() if row.status == RequestStatus.OPEN),
+        "hold": lambda: queue().hold_detail,
+        "is_manual": lambda: bool(queue().manual_hold),
         "may_decide": policies.can_decide(actor, tenant),
         "may_ask": policies.can_ask_for_quota(actor, tenant),
         "charged": part(lambda: team_usage.charged(tenant, MONTH, now=now)),
