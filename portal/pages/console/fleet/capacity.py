@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import cache
 from typing import Any
 
 from django.urls import reverse
@@ -78,21 +79,25 @@ class DeviceRow:
 
 
 def fleet(actor: Actor, *, now: datetime) -> dict[str, Any]:
-    """Supply of each offer, what waits, what needs a person."""
+    """Supply of each offer, what waits, what needs a person; read where the template comes to it."""
     _only_console(actor)
     known = list(clusters.clusters_for(actor))
-    for cluster in known:
-        cluster.icon, cluster.tone = _LOOKS[Cluster.Phase(cluster.phase)]  # type: ignore[attr-defined]
-        cluster.capabilities = _capabilities(cluster)
-    rows, nodes = _supply(actor, known, now), clusters.nodes_for(actor)
+    supply = cache(lambda: _supply(actor, known, now))
+    seen = cache(lambda: clusters.nodes_for(actor))
     return {
-        "clusters": known,
-        "supply": rows,
-        "total": _total(nodes, rows),
-        "waiting": figures.counts(workloads_for(actor)).waiting,
-        "needs": _needs(actor, known, nodes, now),
+        "clusters": cache(lambda: [_with_look(cluster) for cluster in known]),
+        "supply": supply,
+        "total": cache(lambda: _total(seen(), supply())),
+        "waiting": cache(lambda: workloads_for(actor).order_by().filter(phase=Phase.PENDING).count()),
+        "needs": lambda: _needs(actor, known, seen(), now),
         "live_topics": TOPICS,
     }
+
+
+def _with_look(cluster: Cluster) -> Cluster:
+    cluster.icon, cluster.tone = _LOOKS[Cluster.Phase(cluster.phase)]  # type: ignore[attr-defined]
+    cluster.capabilities = _capabilities(cluster)
+    return cluster
 
 
 def nodes(actor: Actor) -> dict[str, Any]:

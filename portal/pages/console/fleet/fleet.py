@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
 from typing import Any
 
 from django.http import HttpResponse, QueryDict
@@ -98,14 +99,16 @@ def page(actor: Actor, query: QueryDict, *, now: datetime) -> dict[str, Any]:
         "unused": part(lambda: idle(actor, now=now)),
         "worst": found,
         "telemetry": issues,
-        "needs": [
-            *telemetry.hardware_needs(actor),
-            *drift_pages.needs(actor),
-            *starts.needs(actor, now=now),
-            *_issues(issues()),
-            *_findings(found()),
-            *shown["needs"],
-        ],
+        "needs": cache(
+            lambda: [
+                *telemetry.hardware_needs(actor),
+                *drift_pages.needs(actor),
+                *starts.needs(actor, now=now),
+                *_issues(issues()),
+                *_findings(found()),
+                *shown["needs"](),
+            ]
+        ),
     }
 
 
