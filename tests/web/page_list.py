@@ -29,6 +29,7 @@ CONSOLE = (
     "/console/",
     "/console/?span=24h",
     "/console/?span=7d",
+    "/console/?part=use",
     "/console/queue/",
     "/console/nodes/",
     "/console/findings/",
