@@ -11,12 +11,14 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from honcho.environ import parse_procfile
 
 from tests import services
 from tests.controlplane.plane import ControlPlane
+from tests.logs import OF_PLANE, heard, of_folder
 from tests.patience import until
 from tests.ports import free_port
 
@@ -248,7 +250,9 @@ def standing(home: Path, *, retries: bool = True, code: Path = ROOT) -> Iterator
     with ControlPlane(home / "plane", fleet_name="wide") as plane:
         stack = Stack(home, plane, retries, code)
         try:
-            stack.up()
-            yield stack
+            of_plane = partial(of_folder, plane.folder / "logs")
+            with heard(of_plane, OF_PLANE), heard(partial(of_folder, home)):
+                stack.up()
+                yield stack
         finally:
             stack.down()
