@@ -60,6 +60,8 @@ class Load:
     deleted: dict[str, str] = field(default_factory=dict)
     name: str = field(default_factory=lambda: f"load-{token_hex(2)}")
     """What its jobs' names begin with."""
+    changed_at: float = 0.0
+    """Until when something was not yet as it is now: some change came after it."""
     stays: str = ""
     """The job that is not deleted, however old it is."""
     _ends: threading.Event = field(default_factory=threading.Event)
@@ -102,12 +104,15 @@ class Load:
         rosa = self.rest["researcher"]
 
         def wrong() -> list[str]:
+            now = time.monotonic()
             at = rosa.get("/workloads", params={"tenant": "vision", "limit": 200}).json()["items"]
             present = {each["slug"]: each["status"]["phase"] for each in at}
             lost = [f"{slug} {present.get(slug)}" for slug in self.jobs if present.get(slug) != "Running"]
             more = Counter(each["slug"] for each in at)
             twice = [slug for slug, times in more.items() if times > 1]
-            return [*lost, *twice, *(slug for slug in present if slug in self.deleted)]
+            not_yet = [*lost, *twice, *(slug for slug in present if slug in self.deleted)]
+            self.changed_at = now if not_yet else self.changed_at
+            return not_yet
 
         until(lambda: not wrong(), "all that was asked for", seconds, told=wrong)
 
