@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 
 import pytest
 import redis
@@ -30,6 +31,8 @@ pytestmark = [pytest.mark.exhaustive, pytest.mark.plane, pytest.mark.timeout(180
 AWAY_SECONDS = float(os.environ.get("STACK_AWAY_SECONDS", "20"))
 """How long the cluster is away; a server of ours at most 60."""
 BEFORE_SECONDS = 5.0
+READ_SECONDS = 30.0
+"""Until an agent that is back was read and a web process says so: each looks every 5 s."""
 OF_KUBERNETES = 90.0
 """How long its own controllers may take to look again after their server was away."""
 BROKER_LOST = re.compile(r"consumer: Connection to broker lost.*?\nTraceback .*?(?=\n\[|\Z)", re.DOTALL)
@@ -183,6 +186,34 @@ def test_who_was_inside_when_the_door_was_killed_comes_in_again(
         load.settle(120)
         load.clear(120)
     assert load.failed == []
+
+
+def test_an_agent_that_was_killed_is_read_again(stack: Stack, record_property: Record) -> None:
+    """What GPUs did is unknown while it is away, and nothing else is."""
+    with Load(stack) as load:
+        began = datetime.now(UTC)
+        until(lambda: read_until(load) > began, "the agent to be read", 60)
+        killed("agent")(stack)
+        back, over = datetime.now(UTC), time.monotonic()
+        again = waited(lambda: read_until(load) > back, "the agent to be read again", over)
+        record_property("seconds_until_it_is_read_again", round(again, 1))
+        load.stop()
+        record_property("requests", len(load.asked))
+        load.settle(120)
+        load.clear(120)
+    assert load.failed == []
+    assert again <= patient(READ_SECONDS)
+
+
+def read_until(load: Load) -> datetime:
+    """The moment up to which the telemetry is read, by what a web process knew within the last 5 s; at least,
+    for it tells whole seconds.
+    """
+    health = load.rest["platform"].get("/health").json()
+    (cluster,) = health["clusters"]
+    if cluster["telemetry_seconds"] is None:
+        return datetime.min.replace(tzinfo=UTC)
+    return datetime.fromisoformat(health["checked_at"]) - timedelta(seconds=cluster["telemetry_seconds"] + 1)
 
 
 @contextmanager
