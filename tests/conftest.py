@@ -28,6 +28,7 @@ pytest_plugins = [
     "tests.patience",
     "tests.chromium",
     "tests.described",
+    "tests.logs",
     "tests.controlplane.fixtures",
     "tests.node.fixtures",
 ]

@@ -13,7 +13,7 @@ import pytest
 
 from portal.api.declared.description import DOCUMENT
 from tests.ports import free_port
-from tests.story.conftest import start, stop, wait_ready
+from tests.story.conftest import running
 
 pytestmark = [pytest.mark.exhaustive, pytest.mark.timeout(420)]
 HERE = Path(__file__).parent
@@ -64,13 +64,8 @@ def test_mypy_accepts_it_and_the_story_strictly(workshop: Path) -> None:
 def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
     """A demo on a simulated fleet: its address, and a researcher's token."""
     home, port = tmp_path_factory.mktemp("home"), free_port(run=2)
-    process, output = start(home, port, "--fleet", "lab")
-    try:
-        wait_ready(process, output)
+    with running(home, port, "--fleet", "lab"):
         yield f"http://127.0.0.1:{port}", json.loads((home / "tokens.json").read_text())["researcher"]
-    finally:
-        stop(process)
-        (home / "output.log").write_text("".join(output))
 
 
 def test_the_story_runs_with_it(workshop: Path, installation: tuple[str, str]) -> None:

@@ -7,6 +7,7 @@ import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ import pytest
 
 from tests.controlplane import binaries, rights
 from tests.controlplane.plane import ControlPlane
+from tests.logs import OF_PLANE, heard, of_folder
 
 if TYPE_CHECKING:
     from apps.cluster.gateway.port import Gateway
@@ -38,8 +40,10 @@ def control_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlP
 
 @contextmanager
 def judged(folder: Path) -> Iterator[None]:
-    """Meanwhile a test's own calls are told from the product's; in the end the audit log is kept."""
-    with pytest.MonkeyPatch.context() as patch:
+    """Meanwhile a test's own calls are told from the product's, and what fails has the plane's words in its
+    report; in the end the audit log is kept.
+    """
+    with pytest.MonkeyPatch.context() as patch, heard(partial(of_folder, folder / "logs"), OF_PLANE):
         _name_the_asker(patch)
         yield
     kept = os.environ.get("ALLOTMENT_AUDIT_DIR")

@@ -17,6 +17,7 @@ from websockets.sync.client import ClientConnection, connect
 from portal.demo import procfile
 from tests.door.forward import Forwarding
 from tests.door.pod import Pod
+from tests.logs import heard, of_folder
 from tests.patience import patient, until
 from tests.ports import free_port, listens
 
@@ -162,7 +163,7 @@ def house(
         subprocess.run([sys.executable, "manage.py", "migrate", "--verbosity", "0"], check=True, **plain)
         stage = [sys.executable, "-c", SEED, str(home / "kubeconfig"), str(notebooks)]
         told = subprocess.run(stage, check=True, capture_output=True, text=True, **plain)
-        log = stack.enter_context((home / "log").open("w"))
+        log = stack.enter_context((home / "house.log").open("w"))
 
         def begin(part: str) -> subprocess.Popen[bytes]:
             return subprocess.Popen(["sh", "-c", f"exec {procfile()[part]}"], stdout=log, stderr=log, **plain)
@@ -180,7 +181,8 @@ def house(
             stage_ = json.loads(told.stdout)
             where, pid = f"http://127.0.0.1:{web}", lambda: running["door"].pid
             front = httpx.URL((settings or {}).get("ALLOTMENT_APPS_URL", "")).port or door
-            yield House(where, door, pid, stage_, pods, home / "log", restart_door, front)
+            with heard(lambda: of_folder(home)):
+                yield House(where, door, pid, stage_, pods, home / "house.log", restart_door, front)
         finally:
             for process in running.values():
                 process.kill()

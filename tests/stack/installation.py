@@ -1,4 +1,6 @@
-"""An installation with two of every part: its processes, its servers, and the balancer before its web."""
+"""An installation with two of every part: its processes, its servers, and the balancer before its web. A node
+agent over a simulated driver stands beside it, one GPU server that the product reads.
+"""
 
 import json
 import os
@@ -11,17 +13,19 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from honcho.environ import parse_procfile
 
 from tests import services
 from tests.controlplane.plane import ControlPlane
+from tests.logs import OF_PLANE, heard, of_folder
 from tests.patience import until
 from tests.ports import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
-COUNTS = {"web": 2, "worker": 2, "beat": 2, "watcher": 2, "door": 1}
+COUNTS = {"web": 2, "worker": 2, "beat": 2, "watcher": 2, "door": 1, "agent": 1}
 LEAVES_SECONDS = 5.0
 """From when nobody new is led to a web process until it is told to end: the chart's preStop."""
 ENDS_SECONDS = 60.0
@@ -117,6 +121,9 @@ class Stack:
             "ALLOTMENT_REDIS_URL": self.redis,
             "ALLOTMENT_TRUSTED_PROXIES": "127.0.0.0/8",
             "ALLOTMENT_DOOR_PORT": str(self.ports["door", 1]),
+            "ALLOTMENT_TELEMETRY_SOURCE": "agent",
+            "ALLOTMENT_TELEMETRY_URL": f"http://127.0.0.1:{self.ports['agent', 1]}/metrics",
+            "ALLOTMENT_TELEMETRY_STEP_SECONDS": "5",
             "PATH": path,
             "PYTHONUNBUFFERED": "1",
         }
@@ -148,7 +155,7 @@ class Stack:
         if name[0] in ALIVE:
             file = self._alive(name)
             return file.exists() and time.time() - file.stat().st_mtime < FRESH_SECONDS
-        path = "/readyz" if name[0] == "web" else "/.allotment/health"
+        path = {"web": "/readyz", "door": "/.allotment/health", "agent": "/healthz"}[name[0]]
         try:
             urllib.request.urlopen(f"http://localhost:{self.ports[name]}{path}", timeout=5).close()
         except OSError:
@@ -193,7 +200,8 @@ class Stack:
 
     @property
     def _commands(self) -> dict[str, str]:
-        return dict(parse_procfile((self.code / "Procfile").read_text()).processes)
+        agent = f"python -m tests.agent.live 8 --bind 127.0.0.1 --port {self.ports['agent', 1]}"
+        return {**parse_procfile((self.code / "Procfile").read_text()).processes, "agent": agent}
 
     def _alive(self, name: Name) -> Path:
         return self.home / f"{name[0]}-{name[1]}.alive"
@@ -248,7 +256,9 @@ def standing(home: Path, *, retries: bool = True, code: Path = ROOT) -> Iterator
     with ControlPlane(home / "plane", fleet_name="wide") as plane:
         stack = Stack(home, plane, retries, code)
         try:
-            stack.up()
-            yield stack
+            of_plane = partial(of_folder, plane.folder / "logs")
+            with heard(of_plane, OF_PLANE), heard(partial(of_folder, home)):
+                stack.up()
+                yield stack
         finally:
             stack.down()

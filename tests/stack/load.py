@@ -60,14 +60,16 @@ class Load:
     deleted: dict[str, str] = field(default_factory=dict)
     name: str = field(default_factory=lambda: f"load-{token_hex(2)}")
     """What its jobs' names begin with."""
+    changed_at: float = 0.0
+    """Until when something was not yet as it is now: some change came after it."""
     stays: str = ""
     """The job that is not deleted, however old it is."""
     _ends: threading.Event = field(default_factory=threading.Event)
     _begun: list[Future[object]] = field(default_factory=list)
 
     def __enter__(self) -> Self:
-        self._rest = {name: self._client(name) for name in ("researcher", "lead", "platform")}
-        self._browser = self._signed_in()
+        self.rest = {name: self._client(name) for name in ("researcher", "lead", "platform")}
+        self.browser = self._signed_in()
         self._pool = ThreadPoolExecutor(64)
         self._thread = threading.Thread(target=self._work, daemon=True)
         self._thread.start()
@@ -77,7 +79,7 @@ class Load:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
-        for client in (*self._rest.values(), self._browser):
+        for client in (*self.rest.values(), self.browser):
             client.close()
 
     def stop(self) -> None:
@@ -99,15 +101,18 @@ class Load:
 
     def settle(self, seconds: float) -> None:
         """What was asked for is there and runs, and what was deleted is gone; fails with what is not."""
-        rosa = self._rest["researcher"]
+        rosa = self.rest["researcher"]
 
         def wrong() -> list[str]:
+            now = time.monotonic()
             at = rosa.get("/workloads", params={"tenant": "vision", "limit": 200}).json()["items"]
             present = {each["slug"]: each["status"]["phase"] for each in at}
             lost = [f"{slug} {present.get(slug)}" for slug in self.jobs if present.get(slug) != "Running"]
             more = Counter(each["slug"] for each in at)
             twice = [slug for slug, times in more.items() if times > 1]
-            return [*lost, *twice, *(slug for slug in present if slug in self.deleted)]
+            not_yet = [*lost, *twice, *(slug for slug in present if slug in self.deleted)]
+            self.changed_at = now if not_yet else self.changed_at
+            return not_yet
 
         until(lambda: not wrong(), "all that was asked for", seconds, told=wrong)
 
@@ -120,7 +125,7 @@ class Load:
     def ask(self, slug: str) -> str:
         """Ask for a job until it is acknowledged; its id."""
         key, body = str(uuid4()), {"tenant": "vision", "slug": slug, "spec": job(3600)}
-        rosa = self._rest["researcher"]
+        rosa = self.rest["researcher"]
         while True:
             answer = self._timed(
                 "ask", lambda: rosa.post("/workloads", json=body, headers={"Idempotency-Key": key})
@@ -134,7 +139,7 @@ class Load:
     def state(self, pk: str) -> tuple[bool, str]:
         """Whether the cluster holds what a job wants, and its phase; (False, "") where nobody answers."""
         try:
-            answer = self._rest["researcher"].get(f"/workloads/{pk}")
+            answer = self.rest["researcher"].get(f"/workloads/{pk}")
         except httpx.HTTPError:
             return False, ""
         if answer.status_code != 200:
@@ -145,7 +150,7 @@ class Load:
         )
 
     def _delete(self, slug: str) -> None:
-        pk, rosa = self.jobs.pop(slug), self._rest["researcher"]
+        pk, rosa = self.jobs.pop(slug), self.rest["researcher"]
         self.deleted[slug] = pk
         while True:
             answer = self._timed("delete", lambda: rosa.delete(f"/workloads/{pk}", headers={"If-Match": "*"}))
@@ -161,12 +166,12 @@ class Load:
             next_at += 1 / self.per_second
 
     def _acts(self) -> Iterator[Callable[[], object]]:
-        pages, people = cycle(PAGES), cycle(self._rest.values())
+        pages, people = cycle(PAGES), cycle(self.rest.values())
         for number in count():
             if number % 40 == 20:
                 yield partial(self._come_and_go, f"{self.name}-{number}")
             elif number % 4 == 0:
-                yield partial(self._timed, "page", partial(self._browser.get, next(pages)))
+                yield partial(self._timed, "page", partial(self.browser.get, next(pages)))
             else:
                 read = partial(next(people).get, "/workloads", params={"tenant": "vision"})
                 yield partial(self._timed, "read", read)

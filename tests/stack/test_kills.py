@@ -2,15 +2,21 @@
 is lost or made twice, and how long it takes until work goes on is counted.
 """
 
+import json
 import os
 import re
+import socket
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 
 import pytest
 import redis
+from websockets.exceptions import ConnectionClosedError
+from websockets.sync.client import ClientConnection, connect
 
 from tests import services
 from tests.controlplane.plane import Outage
@@ -18,12 +24,15 @@ from tests.patience import patient, until
 from tests.stack.conftest import folder
 from tests.stack.installation import COUNTS, Stack, standing
 from tests.stack.load import Load
+from tests.story.by_ssh import allow
 
 pytestmark = [pytest.mark.exhaustive, pytest.mark.plane, pytest.mark.timeout(1800)]
 
 AWAY_SECONDS = float(os.environ.get("STACK_AWAY_SECONDS", "20"))
 """How long the cluster is away; a server of ours at most 60."""
 BEFORE_SECONDS = 5.0
+READ_SECONDS = 30.0
+"""Until an agent that is back was read and a web process says so: each looks every 5 s."""
 OF_KUBERNETES = 90.0
 """How long its own controllers may take to look again after their server was away."""
 BROKER_LOST = re.compile(r"consumer: Connection to broker lost.*?\nTraceback .*?(?=\n\[|\Z)", re.DOTALL)
@@ -93,6 +102,7 @@ FAULTS = {
     "worker killed": Fault(killed("worker")),
     "beat killed": Fault(killed("beat")),
     "watcher killed": Fault(killed("watcher")),
+    "door killed": Fault(killed("door")),
     "PostgreSQL dies": Fault(database_dies, refuses=True),
     "Redis emptied": Fault(queue_is_emptied),
     "Redis away": Fault(queue_is_away),
@@ -148,6 +158,84 @@ def test_nothing_is_lost_and_work_goes_on(stack: Stack, name: str, record_proper
     assert (before, dict(after)) == ([], {}), "who has no fault must not be refused"
     assert fault.refuses or not refused
     assert (applied <= patient(fault.applied), ran <= patient(fault.runs)) == (True, True)
+
+
+def test_who_was_inside_when_the_door_was_killed_comes_in_again(
+    stack: Stack, record_property: Record
+) -> None:
+    """A terminal ends with the door, and nothing else does: a new one opens as soon as the door is back."""
+    with Load(stack) as load:
+        allow(load.rest["platform"], "vision", is_on=True)
+        load.stays = f"{load.name}-inside"
+        pk = load.ask(load.stays)
+        waited(lambda: load.state(pk)[1] == "Running", "a job to look into", time.monotonic())
+        with terminal(stack, load, pk) as inside:
+            type_into(inside, "before")
+            died = time.monotonic()
+            stack.kill(("door", 1))
+            with pytest.raises(ConnectionClosedError):
+                list(inside)
+        time.sleep(1)
+        stack.start(("door", 1))
+        stack.wait(("door", 1))
+        with terminal(stack, load, pk) as inside:
+            type_into(inside, "after")
+        record_property("seconds_until_inside_again", round(time.monotonic() - died, 1))
+        load.stop()
+        record_property("requests", len(load.asked))
+        load.settle(120)
+        load.clear(120)
+    assert load.failed == []
+
+
+def test_an_agent_that_was_killed_is_read_again(stack: Stack, record_property: Record) -> None:
+    """What GPUs did is unknown while it is away, and nothing else is."""
+    with Load(stack) as load:
+        began = datetime.now(UTC)
+        until(lambda: read_until(load) > began, "the agent to be read", 60)
+        killed("agent")(stack)
+        back, over = datetime.now(UTC), time.monotonic()
+        again = waited(lambda: read_until(load) > back, "the agent to be read again", over)
+        record_property("seconds_until_it_is_read_again", round(again, 1))
+        load.stop()
+        record_property("requests", len(load.asked))
+        load.settle(120)
+        load.clear(120)
+    assert load.failed == []
+    assert again <= patient(READ_SECONDS)
+
+
+def read_until(load: Load) -> datetime:
+    """The moment up to which the telemetry is read, by what a web process knew within the last 5 s; at least,
+    for it tells whole seconds.
+    """
+    health = load.rest["platform"].get("/health").json()
+    (cluster,) = health["clusters"]
+    if cluster["telemetry_seconds"] is None:
+        return datetime.min.replace(tzinfo=UTC)
+    return datetime.fromisoformat(health["checked_at"]) - timedelta(seconds=cluster["telemetry_seconds"] + 1)
+
+
+@contextmanager
+def terminal(stack: Stack, load: Load, pk: str) -> Iterator[ClientConnection]:
+    """A shell in a workload through the door, as docs/ssh.md has it."""
+    offered = load.rest["researcher"].post(f"/workloads/{pk}/terminal", json={})
+    assert offered.status_code == 200, offered.text
+    # As a browser does: every name below localhost is this machine.
+    wire = socket.create_connection(("127.0.0.1", stack.ports["door", 1]))
+    with connect(offered.json()["url"], sock=wire) as inside:
+        inside.send(json.dumps({"code": offered.json()["code"], "pod": 0, "columns": 100, "rows": 30}))
+        yield inside
+
+
+def type_into(inside: ClientConnection, word: str) -> None:
+    """Back once the shell has done what was typed, which its echo alone does not look like."""
+    inside.send(f"printf '%s-%s\\n' {word} {word}\n".encode())
+    written = b""
+    while f"{word}-{word}".encode() not in written:
+        message = inside.recv(timeout=patient(20))
+        assert isinstance(message, bytes), message
+        written += message
 
 
 def test_the_ledger_holds(stack: Stack, record_property: Record) -> None:

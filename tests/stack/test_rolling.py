@@ -8,29 +8,44 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import patient
+from tests.stack.followers import Followers
 from tests.stack.installation import ROOT, Stack, standing
 from tests.stack.load import Load
 
 pytestmark = [pytest.mark.exhaustive, pytest.mark.plane, pytest.mark.timeout(1800)]
 
 ROLLED_SECONDS = float(os.environ.get("STACK_ROLLED_SECONDS", "60"))
+SILENT_SECONDS = 10.0
+"""How long an open page or program may hear nothing, while jobs come and go: EventSource waits 3 s."""
 Record = Callable[[str, object], None]
 
 
 def work(stack: Stack, record: Record, during: Callable[[Load], None]) -> None:
-    """RULE: no request fails, nothing acknowledged is lost, and the ledger holds: no device is held twice."""
-    with Load(stack) as load:
+    """RULE: no request fails, nothing acknowledged is lost, and the ledger holds: no device is held twice.
+    Who follows hears again within SILENT_SECONDS of a restart, and has seen the last change of each workload.
+    """
+    with Load(stack) as load, Followers(load) as followers:
         during(load)
         load.stop()
+        silence = max(each.longest_silence for each in followers.all)
         load.settle(90)
+        followers.settle(10)
         load.clear(90)
+        followers.settle(10)
     slowest = sorted(each.seconds for each in load.asked)
     record("requests", len(load.asked))
     record("failed", len(load.failed))
     record("jobs", len(load.deleted))
     record("p99_seconds", round(slowest[int(len(slowest) * 0.99)], 2))
+    record("streams", len(followers.all))
+    record("connected_again", sum(each.connected - 1 for each in followers.all))
+    record("began_anew", sum(each.resets for each in followers.all))
+    record("longest_silence_seconds", round(silence, 1))
     record("ledger", stack.manage("verify_ledger").strip())
     assert load.failed == []
+    assert [each.refused for each in followers.all if each.refused] == []
+    assert silence <= patient(SILENT_SECONDS)
     assert load.deleted, "no job came and went"
 
 

@@ -17,6 +17,7 @@ import httpx
 import pytest
 
 from tests.controlplane.plane import ControlPlane
+from tests.logs import heard, of_folder, of_supervisor
 from tests.patience import patient, until
 from tests.ports import free_port
 
@@ -96,10 +97,10 @@ def running(home: Path, port: int, *where: str, database: str = "") -> Iterator[
     """What the demo prints, and the seconds until it was ready; it is stopped at the end, whatever failed."""
     process, output = start(home, port, *where, database=database)
     try:
-        yield output, wait_ready(process, output)
+        with heard(lambda: {**of_supervisor(output), **of_folder(home)}):
+            yield output, wait_ready(process, output)
     finally:
         stop(process)
-        (home / "output.log").write_text("".join(output))
 
 
 @pytest.fixture(scope="session")
