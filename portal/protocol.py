@@ -1,8 +1,11 @@
-"""The HTTP protocol of the web process: uvicorn's own, with a limit to how long a request's head may take;
-and a server that rests.
+"""The HTTP protocol of the web process: uvicorn's own, with a limit to how long a request's head may take,
+and streams that end with their server; and a server that rests.
 
 uvicorn bounds the size of a head and how long an idle connection is kept, but not how long a head may take to
 dribble in. Used as `uvicorn --http portal.protocol:Protocol`.
+
+A stream of events has no end that uvicorn could wait for: it would cut each off after its time for answers
+under way, with a traceback.
 
 At rest most of what uvicorn does is to look ten times a second whether it shall end.
 """
@@ -13,6 +16,8 @@ from typing import Any
 import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from apps.web.streams import streaming
 
 HEAD_SECONDS = 10.0
 LOOK_SECONDS = 0.5
@@ -40,6 +45,11 @@ class Protocol(H11Protocol):
         """Nothing more comes."""
         self._forget_head()
         super().connection_lost(exc)
+
+    def shutdown(self) -> None:
+        """The server ends: streams before it waits for what is under way."""
+        streaming.end_all()
+        super().shutdown()
 
     def _await_head(self) -> None:
         if self.conn.their_state is not h11.IDLE:

@@ -4,6 +4,7 @@ agent over a simulated driver stands beside it, one GPU server that the product 
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -31,6 +32,7 @@ LEAVES_SECONDS = 5.0
 ENDS_SECONDS = 60.0
 FRESH_SECONDS = 30.0
 """How lately a part that listens to nobody has touched its file, as the chart's probe wants it."""
+BROKER_LOST = re.compile(r"consumer: Connection to broker lost.*?\nTraceback .*?(?=\n\[|\Z)", re.DOTALL)
 Name = tuple[str, int]
 """A part and which of it: ("web", 1)."""
 
@@ -197,6 +199,12 @@ class Stack:
     def said(self, name: Name) -> str:
         """The end of its log."""
         return self.log(name).read_text()[-2000:]
+
+    def tracebacks(self) -> dict[Name, str]:
+        """The first in each log, but for Celery's consumer when Redis goes."""
+        logs = {name: BROKER_LOST.sub("", self.log(name).read_text()) for name in self.names}
+        parts = {name: text.partition("Traceback") for name, text in logs.items()}
+        return {name: before[-500:] + after[:2500] for name, (before, there, after) in parts.items() if there}
 
     @property
     def _commands(self) -> dict[str, str]:

@@ -50,7 +50,7 @@ def work(stack: Stack, record: Record, during: Callable[[Load], None]) -> None:
 
 
 def test_a_rolling_restart_is_not_noticed(home: Path, record_property: Record) -> None:
-    """As long as it takes to go through all of them, again and again."""
+    """As long as it takes to go through all of them, again and again; none ends with a traceback."""
 
     def during(_load: Load) -> None:
         ends = time.monotonic() + ROLLED_SECONDS
@@ -62,6 +62,7 @@ def test_a_rolling_restart_is_not_noticed(home: Path, record_property: Record) -
 
     with standing(home, retries=False) as stack:
         work(stack, record_property, during)
+        assert stack.tracebacks() == {}
 
 
 def test_an_upgrade_and_its_rollback_are_not_noticed(home: Path, record_property: Record) -> None:

@@ -1,11 +1,16 @@
 """What holds for every stream: a guard, a beat, a number per person, and nothing left behind."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
+import threading
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from contextlib import contextmanager
 from typing import Any
 from uuid import UUID, uuid4
 
+import httpx
 import pytest
+import uvicorn
 from asgiref.sync import async_to_sync
 from pytest_django import Settings
 
@@ -13,6 +18,9 @@ from apps.errors import DomainError
 from apps.web.problems import answers
 from apps.web.problems.refusals import TooManyStreams
 from apps.web.streams import streaming
+from portal.protocol import Protocol
+from tests.patience import patient, until
+from tests.ports import free_port
 
 
 class Watched:
@@ -64,6 +72,44 @@ def test_nothing_goes_out_after_the_right_is_over() -> None:
         return heard, source.closed
 
     assert async_to_sync(story)() == ([b"one"], True)
+
+
+@contextmanager
+def served(app: Any) -> Iterator[tuple[uvicorn.Server, str]]:
+    """As the portal is; it ends with the block, or before."""
+    port = free_port()
+    config = uvicorn.Config(
+        app, port=port, http=Protocol, log_level="error", lifespan="off", timeout_graceful_shutdown=60
+    )
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    try:
+        until(lambda: server.started, "the server")
+        yield server, f"http://127.0.0.1:{port}"
+    finally:
+        server.should_exit = True
+        thread.join()
+
+
+def test_a_stream_ends_with_its_server_and_not_with_an_error() -> None:
+    """The client sees a whole answer, long before uvicorn would cut it off."""
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        source = Source()
+        source.queue.put_nowait(b"one")
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        async for chunk in opened(source, Watched()):
+            await send({"type": "http.response.body", "body": chunk, "more_body": True})
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    with served(app) as (server, url), httpx.stream("GET", url, trust_env=False) as answer:
+        chunks = answer.iter_raw()
+        assert next(chunks) == b"one"
+        server.should_exit = True
+        began = time.monotonic()
+        assert list(chunks) == []
+        assert time.monotonic() - began < patient(10)
 
 
 def test_a_quiet_stream_beats(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ from contextlib import aclosing, asynccontextmanager
 from threading import Lock
 from typing import Any, Protocol, Self
 from uuid import UUID
+from weakref import WeakSet
 
 from django.conf import settings
 from django.http import StreamingHttpResponse
@@ -76,6 +77,14 @@ def open_streams() -> int:
         return sum(len(taken) for taken in _Place._taken.values())
 
 
+def end_all() -> None:
+    """Each stream of events ends as by itself, so that its client connects again at once, to a process that
+    stays. For a server that shall end; a download goes on.
+    """
+    for over in _open:
+        over.cancel()
+
+
 def beat() -> bytes:
     """What a stream says every 15 s when nothing else comes: so clients notice a dead one, and we theirs."""
     return f"event: beat\ndata: {int(time.time())}\n\n".encode()
@@ -122,11 +131,16 @@ class _Place:
                 del self._taken[self._person]
 
 
+_open: "WeakSet[asyncio.Future[Any]]" = WeakSet()
+"""What each stream of events waits for beside its chunks."""
+
+
 async def _guarded(
     chunks: AsyncGenerator[bytes, None], guard: Guard, place: _Place
 ) -> AsyncGenerator[bytes, None]:
     with place:
         async with aclosing(chunks), _meanwhile(guard.over()) as over:
+            _open.add(over)
             async for chunk in _until(over, chunks):
                 yield chunk
 
