@@ -23,7 +23,7 @@ from tests.node.cluster import NodeCluster
 from tests.node.images import recipes
 from tests.ports import free_port
 
-POSTGRES, REDIS = 5432, 6379
+POSTGRES, REDIS, COLLECTOR = 5432, 6379, 4318
 """Where pods reach them: the ports that the chart's network policies let them go to."""
 API_SERVER = "https://10.96.0.1"
 """Its Service's address, which its certificate names."""
@@ -80,6 +80,9 @@ class Installer:
     folder: Path
     port: int
     """Of the proxy, at this machine's loopback."""
+    image: str
+    values: str = ""
+    """What is added to those of the guide."""
 
     @property
     def url(self) -> str:
@@ -157,14 +160,15 @@ class Installer:
     def _ours(self, heading: str) -> dict[str, str]:
         """The guide's examples under a heading, and what stands for them here."""
         machine = self.cluster.network.machine
-        repository, _, tag = recipes.reference(recipes.PRODUCT).rpartition(":")
+        repository, _, tag = recipes.reference(self.image).rpartition(":")
+        image = f"{{repository: {repository}, tag: {tag}}}"
         return {
             "3. What is secret": {
                 "allotment:PASSWORD@postgres.example.org": f"allotment@{machine}:{POSTGRES}",
                 "rediss://:PASSWORD@redis.example.org:6379": f"redis://{machine}:{REDIS}",
             },
             "4. Values": {
-                "{repository: registry.example.org/allotment}": f"{{repository: {repository}, tag: {tag}}}",
+                "{repository: registry.example.org/allotment}": f"{image}{self.values}",
                 "https://allotment.example.org": self.url,
                 "https://apps.example.net": f"https://apps.localhost:{self.port}",
                 "10.42.0.0/16": f"{machine}/32",
@@ -176,8 +180,10 @@ class Installer:
 
 
 @contextmanager
-def installer(cluster: NodeCluster, folder: Path) -> Iterator[Installer]:
-    """A checkout, and the servers that the product needs and does not bring."""
+def installer(cluster: NodeCluster, folder: Path, image: str, traces: int = 0) -> Iterator[Installer]:
+    """A checkout, and the servers that the product needs and does not bring; `traces` is the port of this
+    machine at which a collector takes all of them.
+    """
     checkout = folder / "checkout"
     for each in (checkout, folder / "helm"):
         each.mkdir()
@@ -188,9 +194,11 @@ def installer(cluster: NodeCluster, folder: Path) -> Iterator[Installer]:
         home = Path(own, "services")
         home.mkdir()
         stack.callback(services.down, home)
-        for port, address in ((POSTGRES, services.postgres(home)), (REDIS, services.redis(home))):
-            there = urlsplit(address).port
+        ports = {POSTGRES: urlsplit(services.postgres(home)).port, REDIS: urlsplit(services.redis(home)).port}
+        for port, there in (ports | ({COLLECTOR: traces} if traces else {})).items():
             assert there
             stack.callback(process.stop, cluster.forward(port, there), 2)
+        endpoint = f"http://{cluster.network.machine}:{COLLECTOR}"
+        values = f'\ntracing: {{endpoint: "{endpoint}", samplerArg: "1"}}' if traces else ""
         helm = Helm(folder / "helm", cluster.plane.admin_kubeconfig)
-        yield Installer(cluster, helm, checkout, free_port())
+        yield Installer(cluster, helm, checkout, free_port(), image, values)

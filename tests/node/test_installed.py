@@ -19,6 +19,7 @@ from tests.node.asking import NOTEBOOK
 from tests.node.cluster import NodeCluster
 from tests.node.images import recipes
 from tests.node.installed import Installer, installer
+from tests.operate.collector import Collector, served
 from tests.patience import patient, until
 from tests.story.by_rest import SLICE, ask, reach
 
@@ -29,6 +30,8 @@ A_START = patient(60_000)
 PARTS = {"web": 2, "worker-default": 2, "beat": 2, "watcher": 2, "proxy": 2}
 """Pods of each part, by the component that labels them."""
 PASSWORD = "a long enough password"
+LEVEL = "-ojsonpath={.metadata.labels.pod-security\\.kubernetes\\.io/enforce}"
+"""Of Pod Security, in a namespace."""
 INSIDE = "id -u; ! touch /srv/allotment/probe 2>&1; touch /tmp/probe"
 """Its user, and that it writes to /tmp alone."""
 ALWAYS = "--image-pull-policy=Always"
@@ -38,14 +41,25 @@ MADE = "clusterqueues,cohorts,resourceflavors,deviceclasses"
 
 
 @pytest.fixture
-def product(node_cluster: NodeCluster, tmp_path: Path) -> Iterator[Installer]:
-    """The image is on the node, as on one that has run the product before; what a release made is removed."""
-    plane, image = node_cluster.plane, recipes.reference(recipes.PRODUCT)
-    recipes.ensure_own(recipes.store_of_this_machine())
+def collector() -> Iterator[Collector]:
+    with served() as running:
+        yield running
+
+
+@pytest.fixture(params=[recipes.PRODUCT, recipes.TRACED], ids=["product", "traced"])
+def product(
+    node_cluster: NodeCluster, tmp_path: Path, collector: Collector, request: pytest.FixtureRequest
+) -> Iterator[Installer]:
+    """The image is on the node, as on one that has run the product before; what a release made is removed.
+    The image that can send traces sends all of them.
+    """
+    plane, image = node_cluster.plane, recipes.reference(request.param)
+    recipes.ensure_own(recipes.store_of_this_machine(), request.param)
     plane.kubectl("run", "pull", f"--image={image}", "--restart=Never", ALWAYS, "--command", "--", "true")
     plane.kubectl("wait", "pod/pull", "--for=jsonpath={.status.phase}=Succeeded", "--timeout=180s")
     plane.kubectl("delete", "pod", "pull")
-    with installer(node_cluster, tmp_path) as found:
+    traces = collector.server_address[1] if request.param == recipes.TRACED else 0
+    with installer(node_cluster, tmp_path, request.param, traces) as found:
         yield found
         found.helm.run("uninstall", RELEASE, "-n", NAMESPACE, "--ignore-not-found", "--wait")
         plane.kubectl("delete", "secret", "allotment", f"-n{NAMESPACE}", "--ignore-not-found")
@@ -140,11 +154,25 @@ def each_part_is_hardened(product: Installer) -> None:
         assert "Read-only file system" in said
 
 
+def one_trace_from_click_to_apply(collector: Collector) -> None:
+    """Of the request for the notebook: portal and worker sent their parts of it."""
+
+    def parts() -> set[tuple[str, str]]:
+        return {(each.part, each.name) for each in collector.spans if each.trace == asked.trace}
+
+    (asked,) = until(lambda: collector.named("POST /api/v1/workloads"), "the request's span", 60)
+    wanted = {("worker", "reconcile workload"), ("worker", "apply Pod"), ("worker", "workload runs")}
+    until(lambda: wanted <= parts(), "the whole trace", 60, told=lambda: str(parts()))
+    assert asked.part == "web"
+
+
 def test_from_helm_install_to_a_notebook_and_back(
-    product: Installer, chromium: Browser, record_property: Callable[[str, object], None]
+    product: Installer,
+    collector: Collector,
+    chromium: Browser,
+    record_property: Callable[[str, object], None],
 ) -> None:
-    space = json.loads(product.cluster.plane.kubectl("get", "namespace", NAMESPACE, "-ojson"))
-    assert space["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
+    assert product.cluster.plane.kubectl("get", "namespace", NAMESPACE, LEVEL) == "restricted"
     product.follow("1. What the cluster needs")
     before = product.objects()
     product.follow("3. What is secret")
@@ -163,10 +191,13 @@ def test_from_helm_install_to_a_notebook_and_back(
         print(f"\nall ready after {ready:.0f} s, first sign-in after {took:.0f} s")  # noqa: T201 - for the figures
         each_part_is_hardened(product)
         until(lambda: cluster_answers(page), "the cluster to answer", 60, told=product.told)
-        product.follow("7. Is all well?", "console")
+        well = product.follow("7. Is all well?", "console")
         with client_of(page, product) as rest:
             a_first_team(page, rest)
             a_first_notebook(page, product, rest)
+    if product.image == recipes.TRACED:
+        assert "takes spans" in well
+        one_trace_from_click_to_apply(collector)
     assert [line for line in product.logs() if not is_event(line)] == []
     product.follow("Remove")
     until(lambda: product.objects() == before, f"nothing of {RELEASE} to be left", 60)

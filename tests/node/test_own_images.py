@@ -41,7 +41,7 @@ FOLDERS = {"home": "/var/lib/allotment", "tmp": "/tmp"}  # noqa: S108 - of the c
 
 @pytest.fixture(scope="module", autouse=True)
 def own_images() -> None:
-    recipes.ensure_own(recipes.store_of_this_machine())
+    recipes.ensure_own(recipes.store_of_this_machine(), recipes.PRODUCT, recipes.AGENT)
 
 
 def apply(cluster: NodeCluster, *objects: dict[str, Any]) -> None:

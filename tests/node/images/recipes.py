@@ -30,7 +30,7 @@ PAUSE, PYTHON = "pause:1", "python:3.11"
 NOTEBOOK = "jupyterlab:4.6.6"
 CODE_SERVER = "code-server:4.139.1"
 """VS Code in the browser. It compiles for minutes, so it is built for the test that runs it."""
-PRODUCT, AGENT = "allotment:test", "allotment-agent:test"
+PRODUCT, TRACED, AGENT = "allotment:test", "allotment-traced:test", "allotment-agent:test"
 """The product's own, by the steps of its Dockerfile. They are built for the tests that run them."""
 PRIVATE = "private/python:3.11"
 """The same files as PYTHON; the registry gives what is private to those who say who they are."""
@@ -60,6 +60,12 @@ _DEBIAN = (
 )
 _OF_A_PATCH = re.compile(r" ; python_full_version .*?(?= \\$)", re.MULTILINE)
 _COPIED = ("apps", "portal", "templates", "static", "agent", "requirements", "manage.py", "Procfile")
+_OWN = {
+    PRODUCT: ("", ("base.txt", "terminal.txt")),
+    TRACED: ("traced", ("base.txt", "terminal.txt", "tracing.txt")),
+    AGENT: ("agent", ("agent.txt",)),
+}
+"""Each one's stage of the Dockerfile, and the locks of what its steps install."""
 _SLIM = (*_DEBIAN, "passwd", "python3.11", "python3.11-venv")
 """What stands for python:3.11-slim-bookworm."""
 _USERS = {
@@ -128,24 +134,28 @@ def ensure(programs: Binaries) -> Store:
     return store
 
 
-def ensure_own(store: Store) -> None:
-    """The product's own images, built where the Dockerfile or a file that it copies has changed."""
+def ensure_own(store: Store, *names: str) -> None:
+    """The product's own images of these names, built where the Dockerfile or a file that it copies has
+    changed.
+    """
     text = (_ROOT / "Dockerfile").read_text()
     slim = store.layer(repr((_SLIM, _USERS)), lambda files: _unpack(files, _SLIM))
-    locks = {"": ("base.txt", "terminal.txt"), "agent": ("agent.txt",)}
-    for name, target in ((PRODUCT, ""), (AGENT, "agent")):
+    for name in names:
+        target, locks = _OWN[name]
         started = time.monotonic()
         configs = store.root / "configs"
         configs.mkdir(exist_ok=True)
         recipe = f"{name} {_SLIM} {text} {_sources()}"
         config = configs / hashlib.sha256(recipe.encode()).hexdigest()[:24]
 
-        def make(files: Path, target: str = target, config: Path = config) -> None:
+        def make(
+            files: Path, target: str = target, config: Path = config, locks: Sequence[str] = locks
+        ) -> None:
             with tempfile.TemporaryDirectory(prefix="wheels-") as wheels:
                 _run([
                     sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--require-hashes",
                     "--only-binary=:all:", f"--dest={wheels}",
-                    *(f"--requirement={_of_any_patch(lock, Path(wheels))}" for lock in locks[target]),
+                    *(f"--requirement={_of_any_patch(lock, Path(wheels))}" for lock in locks),
                 ])  # fmt: skip
                 built = Builder(text, _ROOT, Path(wheels), store.blob(slim["digest"])).build(target, files)
             config.write_text(json.dumps(built.config))
