@@ -24,6 +24,7 @@ __all__ = ["used"]
 
 pytestmark = pytest.mark.both_databases
 
+PICTURE = "part=picture"
 ASKED = {"HX-Request": "true"}
 
 
@@ -196,8 +197,8 @@ def test_an_unknown_file_is_not_found(used: Used, signed_in: SignedIn) -> None:
 @pytest.mark.parametrize("span", ["1h", "24h", "7d", "30d", "nonsense"])
 def test_each_span_is_drawn(used: Used, signed_in: SignedIn, span: str) -> None:
     client = signed_in(used.cast.petra)
-    for url in ("/t/vision/usage/", "/console/", workload_url(used.trains)):
-        shown = text_of(client, f"{url}?span={span}&series=dram")
+    for url in ("/t/vision/usage/?", f"/console/?{PICTURE}&", f"{workload_url(used.trains)}?"):
+        shown = text_of(client, f"{url}span={span}&series=dram", **ASKED)
         assert 'class="u-sm"' in shown, url
         assert 'class="u-dram"' in shown, url
         assert "could not be made" not in shown, url
@@ -217,11 +218,24 @@ def test_parts_answer_alone_and_keep_what_was_asked(used: Used, signed_in: Signe
             assert f'id="{part}" hx-get="{url}?span=7d&amp;part={part}"' in shown, (url, part)
 
 
+def test_the_fleets_picture_comes_once_the_page_is_there_and_then_refreshes_without_its_form(
+    used: Used, signed_in: SignedIn
+) -> None:
+    client = signed_in(used.cast.petra)
+    place = f'id="picture" hx-get="/console/?span=7d&amp;{PICTURE}" hx-trigger="load, live"'
+    assert place in text_of(client, "/console/?span=7d")
+    picture = text_of(client, f"/console/?span=7d&{PICTURE}", **ASKED)
+    section, _, below = picture.partition("</section>")
+    assert 'id="gpus" hx-get="/console/?span=7d&amp;part=gpus"' in section
+    assert "<form" in below
+    assert "<form" not in text_of(client, "/console/?span=7d&part=gpus", **ASKED)
+
+
 def test_before_any_telemetry_the_pages_say_what_to_do(cast: Cast, signed_in: SignedIn) -> None:
     row = work(cast.vision, cast.rosa, cast.offer, "nb")
     client = signed_in(cast.petra)
-    for url in ("/t/vision/usage/", "/console/", workload_url(row)):
-        shown = text_of(client, url)
+    for url in ("/t/vision/usage/", f"/console/?{PICTURE}", workload_url(row)):
+        shown = text_of(client, url, **ASKED)
         assert "No telemetry yet" in shown, url
         assert "docs/telemetry.md" in shown, url
     assert rows_of(client, "/t/vision/usage/use.csv") == []
@@ -233,8 +247,8 @@ def test_in_the_first_minutes_the_pages_say_when_the_first_figures_come(
     Bucket.objects.all().delete()
     AccountSum.objects.all().delete()
     Allocation.objects.update(ended_at=None)
-    for url in ("/t/vision/usage/", "/console/", workload_url(used.trains)):
-        shown = text_of(signed_in(used.cast.petra), url)
+    for url in ("/t/vision/usage/", f"/console/?{PICTURE}", workload_url(used.trains)):
+        shown = text_of(signed_in(used.cast.petra), url, **ASKED)
         assert "first figures come five minutes after the start" in shown, url
         assert "No allocation" not in shown, url
 

@@ -20,7 +20,7 @@ def urls(scene: Scene) -> dict[str, str]:
         "/t/vision/new/notebook/": "offers",
         scene.url(scene.running): "head why story cost use events",
         "/t/vision/usage/": "money use who heat findings",
-        "/console/": "money needs gpus worst who idle use",
+        "/console/": "money needs worst who idle use",
         "/console/queue/": "rows",
         "/console/nodes/": "rows",
         "/console/nodes/gpu-01/": "rows",

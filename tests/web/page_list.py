@@ -27,8 +27,8 @@ TEAM = (
 )
 CONSOLE = (
     "/console/",
-    "/console/?span=24h",
-    "/console/?span=7d",
+    "/console/?part=picture",
+    "/console/?span=7d&part=picture",
     "/console/?part=use",
     "/console/queue/",
     "/console/nodes/",

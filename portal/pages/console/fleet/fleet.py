@@ -27,7 +27,7 @@ from portal.pages.parts.needs import Need
 from portal.pages.team.usage import bill, use, wasted, worst
 from portal.pages.team.usage.wasted import Bill, Line, Money
 
-PARTS = capacity.FLEET_PARTS | {"money", "gpus", "who", "idle", "worst"}
+PARTS = capacity.FLEET_PARTS | {"money", "gpus", "picture", "who", "idle", "worst"}
 NAMED = 200
 """Tenants at most whose ids stand in a statement."""
 FILES = ("use", "tenants", "departments", "idle", "focus")
