@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from apps.cluster.mirror.selectors import inventory
 from apps.cluster.models import MirrorObject
-from apps.metering.allocations.services.collect import collect
+from apps.metering.allocations.services.collect import _pods, collect
 from apps.metering.billing.services import pricing_run
 from apps.metering.models import Allocation
 from apps.workloads.models import Workload, WorkloadEvent
@@ -107,6 +107,7 @@ ACTS: dict[str, tuple[Callable[[Cast], object], float]] = {
     "metering.roll": (_tick("metering.roll"), ROUNDED),
     "past runs": (lambda cast: foresight.history([cast.vision], now=timezone.now()), ROUNDED),
     "what there is": (lambda cast: inventory.bodies(cast.vision.cluster, "Pod"), ROUNDED),
+    "pods": (lambda cast: _pods(cast.vision.cluster, [str(uuid4())]), ROUNDED),
     "collect": (lambda cast: collect(cast.vision.cluster, now=timezone.now()), 40),
     "bill": (_bill, 90),
 }

@@ -124,7 +124,7 @@ def _shares(cluster: Cluster, now: datetime) -> list[tuple[str, Shares]]:
     names: defaultdict[str, set[str]] = defaultdict(set)
     for pk, name in [*_OF_PLUGINS(cluster.pk, now - clusters.KEPT), *_HELD_OF_PLUGINS(cluster.pk)]:
         names[str(pk)].add(str(name))
-    rows = _PODS(cluster.pk, list(names))
+    rows = _pods(cluster, list(names))
     return [
         (row.owner_id, Shares(row.uid, name, limit_of(row.body, name), row.body, row.gone_at))
         for row in rows
@@ -135,7 +135,7 @@ def _shares(cluster: Cluster, now: datetime) -> list[tuple[str, Shares]]:
 def _cores(cluster: Cluster) -> list[tuple[str, Shares]]:
     """Every pod of a workload that asked for cores and no device, with the workload's id and its cores."""
     ids = {str(pk) for pk in (*_OF_CORES(cluster.pk), *_HELD_OF_CORES(cluster.pk))}
-    rows = _PODS(cluster.pk, sorted(ids))
+    rows = _pods(cluster, sorted(ids))
     return [
         (
             row.owner_id,
@@ -176,21 +176,30 @@ _OF_CORES = Prepared(
 _HELD_OF_CORES = Prepared(
     lambda cluster: _held(cluster, Mechanism.NODE).values_list("workload", flat=True), UUIDField()
 )
+# Without the cluster: SQLite reads all tombstones of its pods as well.
 _PODS = Prepared(
-    lambda cluster, owners: _unsettled(cluster, "Pod").filter(owner_id__in=owners), UUIDField(), CharField()
+    lambda cluster, owners: MirrorObject.objects.filter(
+        _is_unsettled(cluster), kind="Pod", owner_id__in=owners
+    ),
+    UUIDField(),
+    CharField(),
 )
 
 
-def _unsettled(cluster: Any, kind: str) -> QuerySet[MirrorObject]:
-    """Objects that hold something, and what is gone of which the end is not recorded yet.
+def _pods(cluster: Cluster, owners: list[str]) -> list[MirrorObject]:
+    """The pods of these workloads of which the end is not recorded yet."""
+    return [row for row in _PODS(cluster.pk, owners) if row.cluster_id == cluster.pk]
+
+
+def _is_unsettled(cluster: Any) -> Q:
+    """Of objects that hold something, what is there, and what is gone of which the end is not recorded yet.
 
     RULE: an allocation that has ended stays as it is, and tombstones stay for a day: read with all the
     others, they cost every look more, the more came and went that day.
     """
     recorded = Allocation.objects.filter(origin=Origin.ALLOTMENT, claim_uid=OuterRef("uid"))
     held = Allocation.objects.filter(cluster=cluster, origin=Origin.ALLOTMENT, ended_at=None)
-    is_unsettled = Q(gone_at=None) | ~Exists(recorded) | Q(uid__in=held.values("claim_uid"))
-    return MirrorObject.objects.filter(is_unsettled, cluster=cluster, kind=kind)
+    return Q(gone_at=None) | ~Exists(recorded) | Q(uid__in=held.values("claim_uid"))
 
 
 def _claims(cluster: Cluster) -> dict[str, Claim]:
@@ -213,13 +222,16 @@ def _claims(cluster: Cluster) -> dict[str, Claim]:
     return found
 
 
-# By id: which they are is then read off an index, and no tombstone's body with it.
-_CLAIMS = Prepared(
-    lambda cluster: MirrorObject.objects.filter(
-        pk__in=_unsettled(cluster, "ResourceClaim").values("pk"), owner_kind="workload"
-    ),
-    UUIDField(),
-)
+def _unsettled_claims(cluster: Any) -> QuerySet[MirrorObject]:
+    """By id: which they are is read off indexes, and no tombstone's body with it."""
+    claims = MirrorObject.objects.filter(cluster=cluster, kind="ResourceClaim")
+    there = claims.filter(gone_at=None)
+    gone = claims.filter(_is_unsettled(cluster), gone_at__isnull=False)
+    either = there.values("pk").union(gone.values("pk"))
+    return MirrorObject.objects.filter(pk__in=either, owner_kind="workload")
+
+
+_CLAIMS = Prepared(_unsettled_claims, UUIDField())
 # Without their kind: SQLite reads all tombstones of it as well.
 _BY_UID = Prepared(
     lambda cluster, uids: MirrorObject.objects.filter(cluster=cluster, uid__in=uids),
