@@ -56,10 +56,14 @@ class Demo:
         """By part, those beside them included."""
         return _pids(self.pid)
 
-    def quiet(self) -> None:
-        """Until its parts do no more than at rest."""
+    def quiet(self) -> bool:
+        """Waits until its parts do no more than at rest; whether they came to that in time."""
         ours = [pid for part, pids in self.pids().items() if part in PARTS for pid in pids]
-        processes.until_quiet(ours, share=SHARE, window=WINDOW, seconds=PATIENCE)
+        try:
+            processes.until_quiet(ours, share=SHARE, window=WINDOW, seconds=PATIENCE)
+        except TimeoutError:
+            return False
+        return True
 
     def client(self, token: str = "") -> httpx.Client:
         """REST as the one person who makes workloads here."""
@@ -74,18 +78,19 @@ class Demo:
 
 
 def rest(pid: int | None, *, seconds: float, workloads: int) -> Iterator[dict[str, Any]]:
-    """CPU at rest, then growth by so many workloads; of the demo whose supervisor has this number, or a new
-    one.
+    """CPU at rest, growth by so many workloads, and CPU at rest after them; of the demo whose supervisor has
+    this number, or a new one.
     """
     with started() if pid is None else _running(pid) as demo:
         yield cpu(demo, seconds)
         if workloads:
             yield growth(demo, workloads)
+            yield cpu(demo, seconds, after=workloads)
 
 
-def cpu(demo: Demo, seconds: float) -> dict[str, Any]:
-    """% of one core by part."""
-    demo.quiet()
+def cpu(demo: Demo, seconds: float, *, after: int = 0) -> dict[str, Any]:
+    """% of one core by part, `after` so many workloads have come and gone."""
+    is_quiet = demo.quiet()
     pids, began = demo.pids(), time.monotonic()
     before = {part: processes.cpu_seconds(those) for part, those in pids.items()}
     time.sleep(seconds)
@@ -93,7 +98,9 @@ def cpu(demo: Demo, seconds: float) -> dict[str, Any]:
     spent = {part: processes.cpu_seconds(those) - before[part] for part, those in pids.items()}
     whole = sum(spent[part] for part in PARTS)
     shares = {part: round(100 * cpu_s / took, 2) for part, cpu_s in spent.items()}
-    line = {"suite": "idle", "what": "CPU at rest, % of one core", "seconds": round(took)}
+    since = f" after {after} workloads" if after else ""
+    what = f"CPU at rest{since}, % of one core"
+    line = {"suite": "idle", "what": what, "seconds": round(took), "quiet": is_quiet}
     return {**line, "percent": round(100 * whole / took, 2), "goal": f"<= {GOAL_CPU}", **shares}
 
 
@@ -102,14 +109,15 @@ def growth(demo: Demo, count: int) -> dict[str, Any]:
     once.
     """
     _wave(demo, "warm", AT_ONCE)
-    before = _settled(demo)
+    was_quiet, before = _settled(demo)
     for number, left in enumerate(range(count, 0, -AT_ONCE)):
         _wave(demo, f"wave-{number}", min(AT_ONCE, left))
-    after = _settled(demo)
+    is_quiet, after = _settled(demo)
     grown = {part: round(after[part] - before[part], 1) for part in after}
     whole = sum(grown[part] for part in PARTS)
     return {
         "suite": "idle", "what": "memory that workloads leave, MB (PSS)", "workloads": count,
+        "quiet": was_quiet and is_quiet,
         "mb_per_1000": round(1000 * whole / count, 1), "goal": f"<= {GOAL_MB} after 10,000",
         "before": {part: round(mb, 1) for part, mb in before.items()}, "grown": grown,
     }  # fmt: skip
@@ -168,10 +176,11 @@ def _phase(client: httpx.Client, pk: str) -> str:
     return "" if answer.status_code == 404 else str(answer.raise_for_status().json()["status"]["phase"])
 
 
-def _settled(demo: Demo) -> dict[str, float]:
+def _settled(demo: Demo) -> tuple[bool, dict[str, float]]:
+    """Whether it is quiet, and MB (PSS) by part."""
     time.sleep(SETTLED)
-    demo.quiet()
-    return {part: processes.proportional_bytes(pids) / 1e6 for part, pids in demo.pids().items()}
+    is_quiet = demo.quiet()
+    return is_quiet, {part: processes.proportional_bytes(pids) / 1e6 for part, pids in demo.pids().items()}
 
 
 def _pids(pid: int) -> dict[str, list[int]]:

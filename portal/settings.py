@@ -274,6 +274,7 @@ CELERY_BEAT_SCHEDULE = {
     "workloads.ask_ides": {"task": "workloads.ask_ides", "schedule": 60, "options": {"expires": 60}},
     "workloads.prune_logs": {"task": "workloads.prune_logs", "schedule": 3600},
     "metering.collect": {"task": "metering.collect", "schedule": 15},
+    "metering.price_untold": {"task": "metering.price_untold", "schedule": 300},
     "metering.prune_ledger": {"task": "metering.prune_ledger", "schedule": 3600},
     "metering.read_telemetry": {
         "task": "metering.read_telemetry",

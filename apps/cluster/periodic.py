@@ -1,15 +1,12 @@
 """What the clock starts: forgetting objects that are long gone, and looking for what was changed by hand."""
 
-from datetime import timedelta
-
 from celery import shared_task
 from django.utils import timezone
 
+from apps.cluster.mirror.selectors.inventory import KEPT
 from apps.cluster.mirror.services import mirror_table
 from apps.cluster.reconciling.services import drift_book
 from apps.cluster.watching.services import drift_checks
-
-KEPT = timedelta(days=1)
 
 
 @shared_task(name="cluster.prune_mirror")  # type: ignore[untyped-decorator]

@@ -20,6 +20,8 @@ from apps.prepared import Prepared
 from apps.web import self_checks
 
 _CLUSTERS = Prepared(Cluster.objects.all)
+MOST_UNTOLD = 20
+"""How many times a run looks for what was not priced."""
 
 
 @shared_task(name="metering.collect")  # type: ignore[untyped-decorator]
@@ -35,7 +37,16 @@ def collect_allocations() -> None:
         now = timezone.now()
         pricing_run.price_workloads(touched, now=now)
         pricing_run.bill(touched, now=now)
-    pricing_run.price_workloads(pricing_run.untold(), now=timezone.now())
+
+
+@shared_task(name="metering.price_untold")  # type: ignore[untyped-decorator]
+def price_untold() -> None:
+    """What nobody has priced, or an older release. Seldom: it is looked for among all there ever was."""
+    for _ in range(MOST_UNTOLD):
+        left = pricing_run.untold()
+        if not left:
+            break
+        pricing_run.price_workloads(left, now=timezone.now())
 
 
 @shared_task(name="metering.judge")  # type: ignore[untyped-decorator]

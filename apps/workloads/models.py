@@ -21,6 +21,7 @@ from apps.workloads.specs import ImageLimits, ImagesAllowed, OpenTo, Phase, kind
 
 NONE_OF_IT = models.Value([], models.JSONField())
 """What rows get that are made by a process of the release before."""
+PREEMPTIONS = models.Q(source="kueue", reason="Preempted")
 
 
 class Workload(Reconciled):
@@ -47,13 +48,9 @@ class Workload(Reconciled):
     keep_volumes = models.BooleanField(default=False, help_text="a deletion leaves its volume claims")
     object_name = models.CharField(max_length=63, unique=True)
     template = models.SlugField(
-        max_length=40,
-        blank=True,
-        default="",
-        db_default="",
-        db_index=False,
+        max_length=40, blank=True, default="", db_default="", db_index=False,
         help_text="the slug of the template it was made from; empty: of none",
-    )
+    )  # fmt: skip
     template_version = models.PositiveIntegerField(null=True, help_text="and which version of it")
     keeps_image = models.BooleanField(
         default=False,
@@ -170,6 +167,7 @@ class Workload(Reconciled):
                 name="workload_untried",
             ),
             models.Index(fields=["lease_until"], name="workload_by_lease"),
+            models.Index(fields=["tenant", "ended_at"], name="workload_by_end"),
         ]
 
     def __str__(self) -> str:
@@ -243,7 +241,10 @@ class WorkloadEvent(models.Model):
     message = models.TextField()
 
     class Meta:
-        indexes = [models.Index(fields=["workload", "-at"], name="workload_event_by_time")]
+        indexes = [
+            models.Index(fields=["workload", "-at"], name="workload_event_by_time"),
+            models.Index(fields=["reason", "at"], condition=PREEMPTIONS, name="workload_event_preempted"),
+        ]
 
     def __str__(self) -> str:
         return f"{self.reason} at {self.at:%H:%M:%S}"

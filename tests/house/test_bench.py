@@ -1,10 +1,12 @@
 """What the benchmarks say is what was measured."""
 
 import json
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
+from bench import idle
 from bench.audit import PRODUCT, AuditLog, Call
 from bench.bare import renamed
 from bench.beside import KUEUE, SCHEDULER, admitted
@@ -68,3 +70,25 @@ def test_a_pod_is_admitted_by_kueues_last_write_on_it_before_it_is_bound() -> No
         call("somebody", "patch pods", 2.5, "grouped"),
     ]
     assert admitted(calls, "a") == [2.0]
+
+
+def test_a_demo_that_never_rests_is_measured_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Half an hour of workloads is not thrown away for it: the lines say that it was not quiet."""
+    parts: dict[str, list[int]] = {part: [] for part in (*idle.PARTS, *idle.BESIDE)}
+    for name, value in {
+        "PATIENCE": 0,
+        "SETTLED": 0,
+        "_wave": lambda *_: None,
+        "_pids": lambda _: parts,
+    }.items():
+        monkeypatch.setattr(idle, name, value)
+    monkeypatch.setattr(idle, "_running", lambda pid: nullcontext(idle.Demo(pid, tmp_path, "")))
+    before, memory, after = idle.rest(1, seconds=0.01, workloads=20)
+    assert [each["quiet"] for each in (before, memory, after)] == [False] * 3
+    assert (memory["workloads"], memory["mb_per_1000"]) == (20, 0)
+    assert (before["what"], after["what"]) == (
+        "CPU at rest, % of one core",
+        "CPU at rest after 20 workloads, % of one core",
+    )

@@ -394,7 +394,7 @@ def test_an_import_that_broke_off_before_it_priced_its_work_is_priced_all_the_sa
     split = ("effective", "waste", "recoverable", "unknown", "as_of")
     nothing = {f"cost_{name}": None for name in split}
     Workload.objects.filter(pk=row.pk).update(cost_allocated=0, **nothing)
-    periodic.collect_allocations()
+    periodic.price_untold()
     status, whole = told_twice(row, scene.rosa)
     assert money(status) == money(whole)
     assert status["allocated"] == whole["allocated"] != {"amount": "0.00", "currency": "EUR"}

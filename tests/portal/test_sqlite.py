@@ -1,11 +1,11 @@
 """What is our own in SQLite's backend."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
 import pytest
 from django.db import connection
-from django.db.models import ExpressionWrapper, Value
+from django.db.models import DurationField, ExpressionWrapper, Func, Value
 from django.db.models.fields import CharField, DateTimeField, UUIDField
 from django.db.models.functions import Cast
 
@@ -48,3 +48,26 @@ def test_a_time_is_read_as_django_reads_it(text: str | None, time: datetime | No
     )
     assert known == time
     assert known is None or known.tzinfo is not None
+
+
+@pytest.mark.parametrize(
+    ("later", "earlier", "span"),
+    [
+        ("2026-11-29 17:25:48", "2026-11-29 17:25:47.999999", timedelta(microseconds=1)),
+        ("2026-12-01 00:00:00.5", "2026-11-29 23:59:59", timedelta(days=1, seconds=1.5)),
+        ("2026-11-29 00:00:00", "2026-11-30 00:00:01", timedelta(days=-1, seconds=-1)),
+        ("2026-11-29 7:05:00", "2026-11-29 07:00:00", timedelta(minutes=5)),
+        ("2026-11-29 17:25:48", None, None),
+        (None, "2026-11-29 17:25:48", None),
+    ],
+)
+@pytest.mark.skipif(connection.vendor != "sqlite", reason="PostgreSQL has a type for times")
+def test_the_span_between_two_times_is_exact(
+    later: str | None, earlier: str | None, span: timedelta | None
+) -> None:
+    make_user("rosa")
+    between = Func(Value(later), Value(earlier), function="django_timestamp_diff")
+    (known,) = User.objects.annotate(
+        span=ExpressionWrapper(between, output_field=DurationField())
+    ).values_list("span", flat=True)
+    assert known == span

@@ -32,7 +32,7 @@ class Allocation(models.Model):
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     origin = models.CharField(max_length=12, choices=Origin.choices(), default=Origin.ALLOTMENT)
-    cluster = models.ForeignKey(Cluster, on_delete=models.PROTECT, related_name="+")
+    cluster = models.ForeignKey(Cluster, on_delete=models.PROTECT, related_name="+", db_index=False)
     tenant = models.ForeignKey(Tenant, on_delete=models.PROTECT, related_name="+")
     workload = models.ForeignKey(Workload, on_delete=models.PROTECT, null=True, related_name="allocations")
     offer = models.ForeignKey(Offer, on_delete=models.PROTECT, null=True, related_name="+")
@@ -78,6 +78,7 @@ class Allocation(models.Model):
             models.Index(fields=["workload", "started_at"], name="allocation_by_workload"),
             models.Index(fields=["tenant", "started_at"], name="allocation_by_tenant"),
             models.Index(fields=["gpu", "ended_at"], name="allocation_by_gpu"),
+            models.Index(fields=["cluster", "ended_at"], name="allocation_by_end"),
         ]
 
     def __str__(self) -> str:

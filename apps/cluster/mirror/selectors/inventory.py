@@ -2,6 +2,8 @@
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
+from operator import itemgetter
 from typing import Any, Protocol
 
 from django.db.models import CharField, Count, Max, QuerySet, Sum, UUIDField
@@ -14,6 +16,9 @@ from apps.cluster.objects.quantities import whole_number
 from apps.cluster.specs import Body
 from apps.errors import NotFound
 from apps.prepared import Prepared
+
+KEPT = timedelta(days=1)
+"""How long the tombstone of what is gone stays in the mirror."""
 
 
 class Viewer(Protocol):
@@ -128,13 +133,14 @@ def bodies(cluster: Cluster, kind: str, *, namespace: str = "") -> list[Body]:
 
 def _bodies(cluster: Cluster, kind: str, namespace: str) -> list[Body]:
     if not namespace:
-        return _BODIES(cluster.pk, kind)
+        return [body for *_, body in sorted(_BODIES(cluster.pk, kind), key=itemgetter(0, 1))]
     rows = objects(cluster, kind, namespace=namespace).order_by("name")
     return list(rows.values_list("body", flat=True))
 
 
+# Without an order: for that of their names SQLite reads all tombstones of the kind as well.
 _BODIES = Prepared(
-    lambda cluster, kind: objects(cluster, kind).order_by("namespace", "name").values_list("body", flat=True),
+    lambda cluster, kind: objects(cluster, kind).values_list("namespace", "name", "body"),
     UUIDField(),
     CharField(),
 )

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from math import lcm
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from django.db.models import CharField, UUIDField
@@ -162,7 +163,7 @@ def _parts(cluster: Cluster, devices: Iterable[hardware.DeviceView]) -> dict[Of,
         (row.uid, f"{key[1]}/{key[2]}"): InShares(
             f"{row.namespace}/{row.name}", hardware.part_of(views.get(key), memory)
         )
-        for row in _OBJECTS(cluster.pk, "ResourceClaim")
+        for row in _objects(cluster, "ResourceClaim")
         for key, memory in hardware.consumed(hardware.results_of(row.body)).items()
         if key[0] == GPU_DRIVER
     }
@@ -177,9 +178,14 @@ def _taken(cluster: Cluster, found: Mapping[str, Wanted]) -> Iterable[tuple[Mirr
             yield row, [f"{node}/{name}#{i}" for name, count in counts for i in range(count)], False
 
 
+def _objects(cluster: Cluster, kind: str) -> list[MirrorObject]:
+    """What there is of a kind, by uid: in that order SQLite would read all that ever were in the mirror."""
+    return sorted(_OBJECTS(cluster.pk, kind), key=attrgetter("uid"))
+
+
 def _strangers(cluster: Cluster, kind: str) -> list[MirrorObject]:
     """The objects of a kind that are there and belong to no workload that we know."""
-    rows = _OBJECTS(cluster.pk, kind)
+    rows = _objects(cluster, kind)
     owners = {row.owner_id for row in rows if row.owner_kind == "workload"}
     known = {str(pk) for pk, of in _OURS(sorted(owners)) if of == cluster.pk}
     return [row for row in rows if row.owner_kind != "workload" or row.owner_id not in known]
@@ -188,8 +194,6 @@ def _strangers(cluster: Cluster, kind: str) -> list[MirrorObject]:
 _TENANTS = Prepared(
     lambda cluster: Tenant.objects.filter(cluster=cluster).values_list("object_name", "pk"), UUIDField()
 )
-_OBJECTS = Prepared(
-    lambda cluster, kind: clusters.objects(cluster, kind).order_by("uid"), UUIDField(), CharField()
-)
+_OBJECTS = Prepared(clusters.objects, UUIDField(), CharField())
 # By id alone: SQLite looks through all workloads of the cluster, and that is mostly every one, to find a few.
 _OURS = Prepared(lambda pks: Workload.objects.filter(pk__in=pks).values_list("pk", "cluster_id"), UUIDField())

@@ -44,7 +44,7 @@ def collect(cluster: Cluster, *, now: datetime) -> set[UUID]:
     Answers the workloads that hold something, or held something not yet priced to its end or not yet known
     to be refunded.
     """
-    claims, pods, bare = _claims(cluster), _shares(cluster), _cores(cluster)
+    claims, pods, bare = _claims(cluster), _shares(cluster, now), _cores(cluster)
     held = {uid: claim.owner for uid, claim in claims.items()}
     held |= {pod.uid: owner for owner, pod in (*pods, *bare)}
     facts = claim_intervals.facts(claims.values()) + claim_intervals.share_facts(pod for _, pod in pods)
@@ -97,31 +97,34 @@ _PREEMPTED = Prepared(_preempted, UUIDField(), DateTimeField())
 
 def _lost_with_their_gpu(cluster: Cluster, now: datetime) -> set[UUID]:
     """Those that ended shortly before it was known that their GPU had failed: they may be priced already."""
-    return set(_LOST(cluster.pk, now - KNOWN_LATELY, now - LATE))
+    return set(_LOST(cluster.pk, _FAILED(cluster.pk, now - KNOWN_LATELY), now - LATE))
 
 
-def _lost(cluster: Any, since: Any, late: Any) -> QuerySet[Any, UUID]:
+def _failed(cluster: Any, since: Any) -> QuerySet[Any, str]:
     known = HardwareFact.objects.filter(cluster=cluster, kind=ChangeKind.UNHEALTHY, recorded_at__gte=since)
+    return known.order_by("gpu").values_list("gpu", flat=True).distinct()
+
+
+def _lost(cluster: Any, gpus: Any, late: Any) -> QuerySet[Any, UUID]:
     ended = Q(ended_at=None) | Q(ended_at__gte=late)
-    rows = Allocation.objects.filter(
-        ended, cluster=cluster, workload__isnull=False, gpu__in=known.values("gpu")
-    )
+    rows = Allocation.objects.filter(ended, cluster=cluster, workload__isnull=False, gpu__in=gpus)
     return rows.values_list("workload", flat=True)
 
 
-_LOST = Prepared(_lost, UUIDField(), DateTimeField(), DateTimeField())
+_FAILED = Prepared(_failed, UUIDField(), DateTimeField())
+_LOST = Prepared(_lost, UUIDField(), CharField(), DateTimeField())
 
 
-def _shares(cluster: Cluster) -> list[tuple[str, Shares]]:
+def _shares(cluster: Cluster, now: datetime) -> list[tuple[str, Shares]]:
     """Every pod of a workload whose offer a device plugin hands out, with the workload's id.
 
     RULE: what a run still holds of another offer is of its pods too: a workload that was given another offer
-    has the new one while its old pod ends.
+    has the new one while its old pod ends. Of a workload that went longer ago no pod is left.
     """
     names: defaultdict[str, set[str]] = defaultdict(set)
-    for pk, name in [*_OF_PLUGINS(cluster.pk), *_HELD_OF_PLUGINS(cluster.pk)]:
+    for pk, name in [*_OF_PLUGINS(cluster.pk, now - clusters.KEPT), *_HELD_OF_PLUGINS(cluster.pk)]:
         names[str(pk)].add(str(name))
-    rows = _PODS(cluster.pk, list(names))
+    rows = _pods(cluster, list(names))
     return [
         (row.owner_id, Shares(row.uid, name, limit_of(row.body, name), row.body, row.gone_at))
         for row in rows
@@ -132,7 +135,7 @@ def _shares(cluster: Cluster) -> list[tuple[str, Shares]]:
 def _cores(cluster: Cluster) -> list[tuple[str, Shares]]:
     """Every pod of a workload that asked for cores and no device, with the workload's id and its cores."""
     ids = {str(pk) for pk in (*_OF_CORES(cluster.pk), *_HELD_OF_CORES(cluster.pk))}
-    rows = _PODS(cluster.pk, sorted(ids))
+    rows = _pods(cluster, sorted(ids))
     return [
         (
             row.owner_id,
@@ -144,7 +147,8 @@ def _cores(cluster: Cluster) -> list[tuple[str, Shares]]:
 
 
 def _works(cluster: Any, mechanism: Mechanism) -> QuerySet[Workload]:
-    return Workload.objects.filter(cluster=cluster, offer__mechanism=mechanism)
+    """Of the cluster by their offer: SQLite reads all of the workload's cluster before it looks at one's."""
+    return Workload.objects.filter(offer__cluster=cluster, offer__mechanism=mechanism)
 
 
 def _held(cluster: Any, mechanism: Mechanism) -> QuerySet[Allocation]:
@@ -153,8 +157,13 @@ def _held(cluster: Any, mechanism: Mechanism) -> QuerySet[Allocation]:
 
 
 _OF_PLUGINS = Prepared(
-    lambda cluster: _works(cluster, Mechanism.DEVICE_PLUGIN).values_list("pk", "offer__resource_name"),
+    lambda cluster, since: (
+        _works(cluster, Mechanism.DEVICE_PLUGIN)
+        .filter(Q(deleted_at=None) | Q(deleted_at__gte=since))
+        .values_list("pk", "offer__resource_name")
+    ),
     UUIDField(),
+    DateTimeField(),
 )
 _HELD_OF_PLUGINS = Prepared(
     lambda cluster: _held(cluster, Mechanism.DEVICE_PLUGIN).values_list("workload", "offer__resource_name"),
@@ -167,29 +176,37 @@ _OF_CORES = Prepared(
 _HELD_OF_CORES = Prepared(
     lambda cluster: _held(cluster, Mechanism.NODE).values_list("workload", flat=True), UUIDField()
 )
+# Without the cluster: SQLite reads all tombstones of its pods as well.
 _PODS = Prepared(
-    lambda cluster, owners: _unsettled(cluster, "Pod").filter(owner_id__in=owners), UUIDField(), CharField()
+    lambda cluster, owners: MirrorObject.objects.filter(
+        _is_unsettled(cluster), kind="Pod", owner_id__in=owners
+    ),
+    UUIDField(),
+    CharField(),
 )
 
 
-def _unsettled(cluster: Any, kind: str) -> QuerySet[MirrorObject]:
-    """Objects that hold something, and what is gone of which the end is not recorded yet.
+def _pods(cluster: Cluster, owners: list[str]) -> list[MirrorObject]:
+    """The pods of these workloads of which the end is not recorded yet."""
+    return [row for row in _PODS(cluster.pk, owners) if row.cluster_id == cluster.pk]
+
+
+def _is_unsettled(cluster: Any) -> Q:
+    """Of objects that hold something, what is there, and what is gone of which the end is not recorded yet.
 
     RULE: an allocation that has ended stays as it is, and tombstones stay for a day: read with all the
     others, they cost every look more, the more came and went that day.
     """
     recorded = Allocation.objects.filter(origin=Origin.ALLOTMENT, claim_uid=OuterRef("uid"))
-    has_ended = Exists(recorded.exclude(ended_at=None)) & ~Exists(recorded.filter(ended_at=None))
-    return MirrorObject.objects.filter(cluster=cluster, kind=kind).exclude(
-        Q(gone_at__isnull=False) & Q(has_ended)
-    )
+    held = Allocation.objects.filter(cluster=cluster, origin=Origin.ALLOTMENT, ended_at=None)
+    return Q(gone_at=None) | ~Exists(recorded) | Q(uid__in=held.values("claim_uid"))
 
 
 def _claims(cluster: Cluster) -> dict[str, Claim]:
     """Every claim of a workload whose end is not recorded yet."""
     rows = _CLAIMS(cluster.pk)
-    pods = _PODS_BY_UID(cluster.pk, sorted({row.controller_uid for row in rows}))
-    by_uid = {pod.uid: pod for pod in pods}
+    pods = _BY_UID(cluster.pk, sorted({row.controller_uid for row in rows}))
+    by_uid = {pod.uid: pod for pod in pods if pod.kind == "Pod"}
     found = {}
     for row in rows:
         pod = by_uid.get(row.controller_uid)
@@ -205,11 +222,19 @@ def _claims(cluster: Cluster) -> dict[str, Claim]:
     return found
 
 
-_CLAIMS = Prepared(
-    lambda cluster: _unsettled(cluster, "ResourceClaim").filter(owner_kind="workload"), UUIDField()
-)
-_PODS_BY_UID = Prepared(
-    lambda cluster, uids: MirrorObject.objects.filter(cluster=cluster, kind="Pod", uid__in=uids),
+def _unsettled_claims(cluster: Any) -> QuerySet[MirrorObject]:
+    """By id: which they are is read off indexes, and no tombstone's body with it."""
+    claims = MirrorObject.objects.filter(cluster=cluster, kind="ResourceClaim")
+    there = claims.filter(gone_at=None)
+    gone = claims.filter(_is_unsettled(cluster), gone_at__isnull=False)
+    either = there.values("pk").union(gone.values("pk"))
+    return MirrorObject.objects.filter(pk__in=either, owner_kind="workload")
+
+
+_CLAIMS = Prepared(_unsettled_claims, UUIDField())
+# Without their kind: SQLite reads all tombstones of it as well.
+_BY_UID = Prepared(
+    lambda cluster, uids: MirrorObject.objects.filter(cluster=cluster, uid__in=uids),
     UUIDField(),
     CharField(),
 )
@@ -365,8 +390,8 @@ def _close_lost(cluster: Cluster, now: datetime) -> set[UUID]:
 
 def _without_claim(cluster: Any) -> QuerySet[Allocation]:
     held = Allocation.objects.filter(cluster=cluster, origin=Origin.ALLOTMENT, ended_at=None)
-    known = MirrorObject.objects.filter(cluster=cluster, kind__in=["ResourceClaim", "Pod"])
-    return held.exclude(claim_uid__in=known.values("uid")).select_related("workload")
+    known = MirrorObject.objects.filter(cluster=cluster, uid=OuterRef("claim_uid"))
+    return held.filter(~Exists(known)).select_related("workload")
 
 
 _WITHOUT_CLAIM = Prepared(_without_claim, UUIDField())
