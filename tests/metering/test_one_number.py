@@ -389,10 +389,10 @@ def test_a_correction_of_what_has_ended_is_told_by_the_workload_and_the_budget_t
     assert Spend.objects.get(tenant=scene.vision).money == vision.charged
 
 
+@pytest.mark.both_databases
 def test_an_import_that_broke_off_before_it_priced_its_work_is_priced_all_the_same(scene: Cast) -> None:
     row = ended("large", at=AT)
-    split = ("effective", "waste", "recoverable", "unknown", "as_of")
-    nothing = {f"cost_{name}": None for name in split}
+    nothing = {f"cost_{name}": None for name in ("effective", "waste", "recoverable", "unknown", "as_of")}
     Workload.objects.filter(pk=row.pk).update(cost_allocated=0, **nothing)
     periodic.price_untold()
     status, whole = told_twice(row, scene.rosa)
