@@ -4,6 +4,7 @@ Counted in steps of SQLite's machine, which are the same on every machine. It ha
 plans are those of ten thousand rows.
 """
 
+import gc
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -17,6 +18,7 @@ from apps.cluster.mirror.selectors import inventory
 from apps.cluster.models import MirrorObject
 from apps.metering.allocations.services.collect import _pods, collect
 from apps.metering.billing.services import pricing_run
+from apps.metering.ledger.selectors.facts import compute
 from apps.metering.models import Allocation
 from apps.workloads.models import Workload, WorkloadEvent
 from apps.workloads.specs import Phase
@@ -133,3 +135,16 @@ def test_what_has_ended_costs_a_tick_next_to_nothing(cast: Cast, name: str) -> N
     come_and_gone(cast)
     grown = (steps(lambda: act(cast)) - few) / COUNT
     assert grown <= most, f"{grown} steps more for each"
+
+
+def test_what_a_roll_read_of_the_past_is_freed_at_once(cast: Cast) -> None:
+    """And not when the collector comes by: an hour of short notebooks has a thousand holders."""
+    come_and_gone(cast)
+    at = timezone.now() - AGO
+    gc.collect()
+    gc.disable()
+    try:
+        compute(cast.vision.cluster, ["GPU-0"], at - timedelta(hours=1), at + timedelta(hours=1))
+        assert [each for each in gc.get_objects() if isinstance(each, Allocation)] == []
+    finally:
+        gc.enable()

@@ -113,7 +113,10 @@ class Allocation(models.Model):
     @property
     def interval(self) -> tuple[datetime, datetime | None]:
         """When it counts, by the newest correction; one without an end keeps the observed end."""
-        newest = max(self.corrections.all(), key=lambda each: each.pk, default=None)
+        return self.interval_by(max(self.corrections.all(), key=lambda each: each.pk, default=None))
+
+    def interval_by(self, newest: "Correction | None") -> tuple[datetime, datetime | None]:
+        """The same where the newest correction is known."""
         if newest is None:
             return self.started_at, self.ended_at
         ended_at = newest.ended_at or self.ended_at

@@ -213,9 +213,13 @@ def _held(
     rows = Allocation.objects.filter(
         mine & (overlaps | Q(pk__in=moved) | Q(pk__in=moved_open)), cluster=cluster, origin=Origin.ALLOTMENT
     )
+    # Not prefetched: each row would hold its own corrections in a circle, which only the collector frees, and
+    # an hour of short notebooks has a thousand rows.
+    corrections = Correction.objects.filter(allocation__in=rows.values("pk")).order_by("pk")
+    newest = {each.allocation_id: each for each in corrections}
     found: dict[str, list[Allocation]] = {}
-    for row in rows.prefetch_related("corrections").order_by("pk"):
-        row.started_at, row.ended_at = row.interval
+    for row in rows.order_by("pk"):
+        row.started_at, row.ended_at = row.interval_by(newest.get(row.pk))
         if row.started_at < ends and (row.ended_at is None or row.ended_at > begins):
             found.setdefault(gpu_of(row), []).append(row)
     return found
