@@ -23,6 +23,7 @@ from apps.metering.billing.rules.pricing import PricePeriod, Rate
 from apps.metering.billing.rules.rounding import Charge, Key
 from apps.metering.billing.selectors import charged_intervals, charges
 from apps.metering.billing.selectors.charged_intervals import NO_OFFER, ChargedIntervals, Held, PriceKey
+from apps.metering.billing.selectors.work_done import Rows
 from apps.metering.models import Allocation
 from apps.metering.specs import LineKind
 from apps.quotas.budgets.rules import budget
@@ -115,7 +116,7 @@ def charges_of(
 
 
 def charges_in(
-    tenant: Tenant, known: ChargedIntervals, period: Period, *, now: datetime, rows: charges.Rows = None
+    tenant: Tenant, known: ChargedIntervals, period: Period, *, now: datetime, rows: Rows = None
 ) -> list[Charge]:
     """The same of intervals that were read already; `rows`: of these alone."""
     exact = charges.charges_in(known, *period, now=now, rows=rows)

@@ -2,12 +2,15 @@
 selectors' floor: reads only.
 """
 
-from collections.abc import Iterable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from uuid import UUID
 
 from apps.metering.billing.rules import effective_split, pricing
+from apps.metering.billing.rules.effective_split import Exact
 from apps.metering.billing.selectors import charges
 from apps.metering.findings.rules import money
 from apps.metering.findings.selectors import finding_selectors as selectors
@@ -44,19 +47,41 @@ def hourly_of(held: Iterable[Allocation], now: datetime) -> Decimal:
     return sum((hourly(each, 1, now) for each in held), NOTHING)
 
 
-def so_far(row: Finding, causes: Iterable[str], *, now: datetime) -> Waste:
-    """What the ledger calls waste of these causes, from the first of the finding's spans to the last one's
-    end; nothing before the ledger is rolled up as far.
+def so_far(rows: Mapping[Finding, Iterable[str]], *, now: datetime) -> dict[Finding, Waste]:
+    """What the ledger calls waste of each finding's causes, from the first of its spans to the last one's end;
+    nothing before the ledger is rolled up as far. Those of workloads are read together.
     """
-    if not row.idle:
+    charged: dict[Finding, list[Exact]] = {}
+    lots = defaultdict[tuple[datetime, int], dict[UUID, Finding]](dict)
+    times = Counter[tuple[datetime, UUID]]()
+    for row in (each for each in rows if each.idle):
+        at = max(now, _last(row))
+        if row.workload_id is None:
+            charged[row] = [*charges.charges(selectors.held_by(row), *_window(row), now=at).values()]
+            continue
+        # A workload's second finding is of another time: it is read beside other seconds.
+        times[at, row.workload_id] += 1
+        lots[at, times[at, row.workload_id]][row.workload_id] = row
+    for (at, _), lot in lots.items():
+        found = charges.charges_each({pk: _window(row) for pk, row in lot.items()}, now=at)
+        charged |= {row: found[pk] for pk, row in lot.items()}
+    return {row: _wasted(charged.get(row, ()), causes) for row, causes in rows.items()}
+
+
+def _last(row: Finding) -> datetime:
+    return datetime.fromtimestamp(row.idle[-1][1], UTC)
+
+
+def _window(row: Finding) -> tuple[datetime, datetime]:
+    """Whole roll-ups: a cut through one would give the finding a part of what is its own as a whole."""
+    first = datetime.fromtimestamp(row.idle[0][0], UTC)
+    return floor(first, LEVELS[0]), floor(_last(row) - MOMENT, LEVELS[0]) + BUCKET
+
+
+def _wasted(charged: Sequence[Exact], causes: Iterable[str]) -> Waste:
+    if not charged:
         return Waste()
-    first, last = (datetime.fromtimestamp(at, UTC) for at in (row.idle[0][0], row.idle[-1][1]))
-    # Whole roll-ups: a cut through one would give the finding a part of what is its own as a whole.
-    begins, ends = floor(first, LEVELS[0]), floor(last - MOMENT, LEVELS[0]) + BUCKET
-    found = charges.charges(selectors.held_by(row), begins, ends, now=max(now, last)).values()
-    if not found:
-        return Waste()
-    whole = effective_split.together(list(found))
+    whole = effective_split.together(charged)
     parts = whole.parts()
     own = sum((parts[cause] for cause in causes), start=parts["unknown"] * 0)
     return Waste(*map(pricing.amount, (own, whole.charged, parts["effective"])))

@@ -4,9 +4,11 @@ from collections import defaultdict
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 from decimal import Decimal
+from itertools import islice
+from typing import Any
 from uuid import UUID
 
-from django.db.models import Q
+from django.db.models import DateTimeField, JSONField, Q, QuerySet, UUIDField
 
 from apps.metering.billing.rules import pricing
 from apps.metering.detector import usage
@@ -15,8 +17,10 @@ from apps.metering.findings.rules import messages as words
 from apps.metering.findings.rules.idle_policy import Policy
 from apps.metering.findings.selectors import evidence, recommendations, waste
 from apps.metering.findings.selectors.verdicts import Judged
+from apps.metering.findings.selectors.waste import Waste
 from apps.metering.models import Finding
 from apps.metering.specs import FindingKind, FindingPhase
+from apps.prepared import PreparedUpdate
 
 TIMED = idle_policy.STOPPED | {FindingKind.SCALE_TO_ZERO, FindingKind.CRASH_LOOP}
 """Findings whose waste is idle time; of the others it is a part of the time judged."""
@@ -24,6 +28,8 @@ MARKED = frozenset(money.RECOVERED)
 """Findings that name the cause of waste in the ledger."""
 SETTLED = timedelta(hours=1)
 """How long the ledger may still learn of a finding that is closed."""
+AT_ONCE = 100
+"""Findings that are priced together."""
 
 
 def measure(row: Finding, judged: Judged, policy: Policy, *, left: Decimal, now: datetime) -> Decimal:
@@ -49,7 +55,8 @@ def measure(row: Finding, judged: Judged, policy: Policy, *, left: Decimal, now:
 
 def price_one(row: Finding, *, now: datetime) -> None:
     """What the ledger says that it wasted so far, whatever else is open."""
-    _price(row, money.CAUSES.get(FindingKind(row.kind), frozenset()), now)
+    causes = money.CAUSES.get(FindingKind(row.kind), frozenset())
+    _put(row, waste.so_far({row: causes}, now=now)[row])
 
 
 def price_rolled(tenants: Iterable[UUID], *, now: datetime) -> None:
@@ -67,29 +74,47 @@ def price_workloads(ids: Iterable[UUID], *, now: datetime) -> None:
 def price(rows: Iterable[Finding], *, now: datetime) -> None:
     """Keeps what the ledger says that findings wasted so far.
 
-    RULE: of open findings of one workload that share a cause, the first in the order of kinds has it.
+    RULE: of open findings of one workload that share a cause, the first in the order of kinds has it. One that
+    is judged meanwhile was priced by that.
     """
+    causes = _causes(rows)
+    lots = iter(causes.items())
+    while some := dict(islice(lots, AT_ONCE)):
+        for row, found in waste.so_far(some, now=now).items():
+            before = (row.wasted, row.evidence)
+            _put(row, found)
+            if before != (row.wasted, row.evidence):
+                _KEEP(row.wasted, row.evidence, row.pk, row.judged_at)
+
+
+def _causes(rows: Iterable[Finding]) -> dict[Finding, frozenset[str]]:
+    """The causes of waste that are each finding's."""
     groups = defaultdict[tuple[UUID | None, UUID | None], list[Finding]](list)
     for row in rows:
         groups[row.workload_id, row.made_id].append(row)
+    found = {}
     for group in groups.values():
         taken: frozenset[str] = frozenset()
         for kind in money.in_order({FindingKind(row.kind) for row in group}):
             causes = money.CAUSES.get(kind, frozenset())
             for row in (each for each in group if each.kind == kind):
                 is_open = row.closed_at is None
-                before = (row.wasted, row.evidence)
-                _price(row, causes - taken if is_open else causes, now)
-                if before != (row.wasted, row.evidence):
-                    row.save(update_fields=["wasted", "evidence"])
+                found[row] = causes - taken if is_open else causes
                 if is_open and row.phase != FindingPhase.DISMISSED:
                     taken |= causes
+    return found
 
 
-def _price(row: Finding, causes: frozenset[str], now: datetime) -> None:
-    found = waste.so_far(row, causes, now=now)
+def _put(row: Finding, found: Waste) -> None:
     row.wasted = found.wasted
     row.evidence = {**row.evidence, "allocated": f"{found.charged:f}", "effective": f"{found.effective:f}"}
+
+
+def _keep(wasted: Any, evidence: Any, pk: Any, judged_at: Any) -> tuple[QuerySet[Finding], dict[str, Any]]:
+    return Finding.objects.filter(pk=pk, judged_at=judged_at), {"wasted": wasted, "evidence": evidence}
+
+
+_KEEP = PreparedUpdate(_keep, Finding._meta.get_field("wasted"), JSONField(), UUIDField(), DateTimeField())
 
 
 def _spans_of(row: Finding, judged: Judged) -> list[usage.Span]:
