@@ -21,6 +21,8 @@ Line = dict[str, object]
 TENANTS, WORKLOADS, EVENTS, SECRETS, CLUSTERS = 40, 10_000, 100_000, 1_000, 4
 BEGINS = datetime(2026, 6, 1, tzinfo=UTC)
 AT_ONCE = 2000
+OTHERWISE = 50
+"""Of so many workloads one has nothing in the cluster, and one runs that is stopped."""
 _ROWS = """
     SELECT count(*), coalesce(md5(string_agg(h, '' ORDER BY h)), '') FROM (SELECT md5(t::text) h FROM {} t) r
 """
@@ -49,7 +51,26 @@ def times(folder: Path, scale: float = 1.0) -> Iterator[Line]:
         "dump_megabytes": round(dump.stat().st_size / 1e6, 1),
         **held,
     }
+    yield from _reviewed()
     yield from _rotation()
+
+
+def _reviewed() -> Iterator[Line]:
+    """What comes once the watchers have listed: the clusters are compared, rows decided about, all let go."""
+    from django.utils import timezone
+
+    from apps.cluster.models import Cluster, WatchPosition
+    from apps.cluster.objects.kinds import WATCHED
+
+    now = timezone.now()
+    WatchPosition.objects.bulk_create(
+        WatchPosition(cluster=cluster, kind=kind, listed_at=now)
+        for cluster in Cluster.objects.all()
+        for kind in WATCHED
+    )
+    for options in (["review"], ["review", "--stop-missing", "--resume-running"], ["finish", "--as-listed"]):
+        words = " ".join(["restore", *options])
+        yield from _timed(words, [sys.executable, "manage.py", "restore", *options])
 
 
 def _restore(url: str, dump: Path) -> list[tuple[str, Sequence[str]]]:
@@ -93,7 +114,7 @@ def _timed(what: str, command: Sequence[str], env: Mapping[str, str] | None = No
     if done.returncode:
         raise RuntimeError(f"{what} ended with {done.returncode}: {done.stdout}{done.stderr}")
     said = done.stdout.strip().splitlines()
-    yield {"round": what, "seconds": took, "said": said[0] if said else ""}
+    yield {"round": what, "seconds": took, "said": said[0] if said else "", "lines": len(said)}
 
 
 def tables() -> dict[str, tuple[int, str]]:
@@ -109,7 +130,8 @@ def tables() -> dict[str, tuple[int, str]]:
 
 
 def fill(scale: float) -> Line:
-    """Tenants with workloads, their secrets, and a whole audit record; how much of each there is."""
+    """Tenants, workloads with objects and secrets, and a whole audit record; how much of each there is."""
+    from apps.cluster.models import MirrorObject
     from apps.workloads.models import Workload, WorkloadSecret
     from tests import factories
 
@@ -122,7 +144,11 @@ def fill(scale: float) -> Line:
         _workload(number, tenants[number % TENANTS], people[number % TENANTS], offer)
         for number in range(int(WORKLOADS * scale))
     ]
+    for number, row in enumerate(works):
+        row.suspended = number % OTHERWISE == 1
     Workload.objects.bulk_create(works, AT_ONCE)
+    there = [row for number, row in enumerate(works) if number % OTHERWISE]
+    MirrorObject.objects.bulk_create((each for row in there for each in _seen(row)), AT_ONCE)
     sealed = [_secret(row) for row in works[: int(SECRETS * scale)]]
     WorkloadSecret.objects.bulk_create(sealed, AT_ONCE)
     events = sum(_audited(tenant, int(EVENTS * scale) // TENANTS) for tenant in tenants)
@@ -150,6 +176,19 @@ def _workload(number: int, tenant: Any, owner: Any, offer: Any) -> Any:
         id=key, cluster=tenant.cluster, tenant=tenant, owner=owner, slug=slug, name=slug, kind=Kind.NOTEBOOK,
         offer=offer, spec=factories.notebook_body(offer.slug), object_name=names.object_name(slug, key),
     )  # fmt: skip
+
+
+def _seen(row: Any) -> Iterator[Any]:
+    """Its objects as the watcher keeps them."""
+    from apps.cluster.models import MirrorObject
+    from apps.workloads import registry
+
+    for kind in (registry.of(row.kind).controller, "PersistentVolumeClaim"):
+        yield MirrorObject(
+            cluster=row.cluster, kind=kind, namespace=row.tenant.object_name, name=row.object_name,
+            uid=str(uuid4()), owner_kind="workload", owner_id=str(row.pk), is_managed=True,
+            body={"kind": kind, "spec": {"text": "x" * 1000}},
+        )  # fmt: skip
 
 
 def _secret(row: Any) -> Any:

@@ -48,7 +48,7 @@ def hourly_of(held: Iterable[Allocation], now: datetime) -> Decimal:
 
 
 def so_far(rows: Mapping[Finding, Iterable[str]], *, now: datetime) -> dict[Finding, Waste]:
-    """What the ledger calls waste of each finding's causes, from the first of its spans to the last one's end;
+    """What the ledger calls waste of each finding's causes, from its first span to the end of the last;
     nothing before the ledger is rolled up as far. Those of workloads are read together.
     """
     charged: dict[Finding, list[Exact]] = {}

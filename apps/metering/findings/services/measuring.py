@@ -74,8 +74,8 @@ def price_workloads(ids: Iterable[UUID], *, now: datetime) -> None:
 def price(rows: Iterable[Finding], *, now: datetime) -> None:
     """Keeps what the ledger says that findings wasted so far.
 
-    RULE: of open findings of one workload that share a cause, the first in the order of kinds has it. One that
-    is judged meanwhile was priced by that.
+    RULE: of open findings of one workload that share a cause, the first in the order of kinds has it. What is
+    judged meanwhile is priced by that.
     """
     causes = _causes(rows)
     lots = iter(causes.items())
