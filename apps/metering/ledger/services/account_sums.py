@@ -4,8 +4,9 @@ Buckets that come are added, those that go are taken off, by the database and by
 that what was added is what is taken off, to the microsecond.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import chain
 from typing import Any, NamedTuple
 
 from django.db import connection, transaction
@@ -15,6 +16,8 @@ from apps.metering.ledger.rules.buckets import LEVELS, floor
 from apps.metering.models import AccountSum, Bucket, RollPosition
 
 Window = tuple[datetime, datetime]
+Holders = Collection[str] | None
+"""Of some holders; None: of all, and of nobody."""
 _TABLE, _BUCKETS = AccountSum._meta.db_table, Bucket._meta.db_table
 _WEIGHT = "(CAST(share_us AS double precision) / (denominator * held_us))"
 """The part of a GPU that a bucket is of."""
@@ -33,7 +36,7 @@ _SUMS = ", ".join(f"{{sign}}SUM(CAST(ROUND({sql}) AS bigint)) AS {name}" for nam
 _WITHIN = "cluster_id = %s AND level = %s AND starts_at >= %s AND starts_at < %s"
 _SUMMED = f"""
 SELECT {", ".join(_KEYS)}, COALESCE(CAST(tenant_id AS varchar(36)), '') AS owner, tenant_id, {_SUMS}
-FROM {_BUCKETS} WHERE held_us > 0 AND {_WITHIN} {{gpus}}
+FROM {_BUCKETS} WHERE held_us > 0 AND {_WITHIN} {{chosen}}
 GROUP BY {", ".join(_KEYS)}, tenant_id
 """  # noqa: S608 - our own columns
 _INSERT = f"""
@@ -55,14 +58,18 @@ class Difference(NamedTuple):
     summed: int
 
 
-def add(cluster: Cluster, level: int, gpus: Sequence[str], window: Window) -> None:
-    """The buckets that these GPUs have in the window, just written."""
-    _write(cluster, level, window, gpus=gpus)
+def add(
+    cluster: Cluster, level: int, gpus: Sequence[str], window: Window, *, holders: Holders = None
+) -> None:
+    """The buckets that these GPUs have in the window, of all holders or of some, just written."""
+    _write(cluster, level, window, {"gpu": gpus, "holder": holders})
 
 
-def take_off(cluster: Cluster, level: int, gpus: Sequence[str], window: Window) -> None:
-    """The buckets that these GPUs have in the window, about to go."""
-    _write(cluster, level, window, gpus=gpus, sign="-")
+def take_off(
+    cluster: Cluster, level: int, gpus: Sequence[str], window: Window, *, holders: Holders = None
+) -> None:
+    """The same that are about to go."""
+    _write(cluster, level, window, {"gpu": gpus, "holder": holders}, sign="-")
 
 
 def remake(cluster: Cluster, window: Window) -> None:
@@ -70,7 +77,7 @@ def remake(cluster: Cluster, window: Window) -> None:
     inside = {"starts_at__gte": window[0], "starts_at__lt": window[1]}
     AccountSum.objects.filter(cluster=cluster, **inside).delete()
     for level in LEVELS:
-        _write(cluster, level, window)
+        _write(cluster, level, window, {})
 
 
 @transaction.atomic
@@ -85,7 +92,7 @@ def differences(cluster: Cluster, window: Window) -> Iterator[Difference]:
     """The sums in the window that are not those of its buckets."""
     for level in LEVELS:
         stored = _read(_STORED, _given(cluster, level, window))
-        buckets = _read(_SUMMED.format(sign="", gpus=""), _given(cluster, level, window))
+        buckets = _read(_SUMMED.format(sign="", chosen=""), _given(cluster, level, window))
         for key in sorted(stored.keys() | buckets.keys()):
             at, account, reason, owner = key
             for name, *both in zip(
@@ -117,11 +124,13 @@ def _given(cluster: Cluster, level: int, window: Window) -> list[Any]:
 
 
 def _write(
-    cluster: Cluster, level: int, window: Window, *, gpus: Sequence[str] | None = None, sign: str = ""
+    cluster: Cluster, level: int, window: Window, of: Mapping[str, Holders], *, sign: str = ""
 ) -> None:
-    chosen = "" if gpus is None else f"AND gpu IN ({', '.join(['%s'] * len(gpus))})"
-    if gpus or gpus is None:
-        with connection.cursor() as cursor:
-            cursor.execute(
-                _INSERT.format(sign=sign, gpus=chosen), [*_given(cluster, level, window), *(gpus or ())]
-            )
+    """`of`: the values of columns that count; None: all do."""
+    chosen = {column: [*values] for column, values in of.items() if values is not None}
+    if not all(chosen.values()):
+        return
+    within = " ".join(f"AND {column} IN ({', '.join(['%s'] * len(some))})" for column, some in chosen.items())
+    with connection.cursor() as cursor:
+        given = [*_given(cluster, level, window), *chain(*chosen.values())]
+        cursor.execute(_INSERT.format(sign=sign, chosen=within), given)

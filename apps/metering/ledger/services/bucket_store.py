@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
 from functools import cache
 from operator import attrgetter
 from typing import Any
@@ -18,10 +17,10 @@ from apps.metering.ledger.rules.buckets import COUNTED, Row, floor
 from apps.metering.ledger.selectors import facts
 from apps.metering.ledger.selectors.facts import Spot, micros, moment
 from apps.metering.ledger.services import account_sums
+from apps.metering.ledger.services.account_sums import Holders, Window
 from apps.metering.models import Allocation, Bucket
 from apps.metering.specs import Origin
 
-Window = tuple[datetime, datetime]
 Rows = Mapping[Spot, Sequence[Row]]
 _OWNERS = ("allocation_id", "workload_id", "offer_id")
 _COLUMNS = ("level", "starts_at", "cluster_id", "gpu", *facts.COLUMNS, *_OWNERS)
@@ -35,23 +34,41 @@ class Book:
     cluster: Cluster
     allocations: Mapping[str, Allocation]
 
-    def read(self, level: int, gpus: Iterable[str], window: Window) -> dict[Spot, list[Row]]:
+    def holders(self, level: int, gpus: Iterable[str], window: Window) -> set[str]:
+        """Whose rows of a level are stored in a window."""
+        stored = self._stored(level, gpus, window)
+        return set(stored.order_by().values_list("holder", flat=True).distinct())
+
+    def read(
+        self, level: int, gpus: Iterable[str], window: Window, *, holders: Holders = None
+    ) -> dict[Spot, list[Row]]:
         """The stored rows of a level in a window, by GPU and bucket."""
         if window[0] >= window[1]:
             return {}
-        stored = self._stored(level, gpus, window)
+        stored = self._stored(level, gpus, window, holders=holders)
         found: dict[Spot, list[Row]] = {}
         names = ("gpu", "starts_at", *facts.COLUMNS)
         for gpu, at, *values in stored.order_by("gpu", "starts_at", "pk").values_list(*names):
             found.setdefault((gpu, micros(at)), []).append(facts.row_of(values))
         return found
 
-    def replace(self, level: int, gpus: Sequence[str], window: Window, rows: Rows) -> int:
-        """These rows take the place of all that the GPUs have in the window; how many they are."""
-        stored = self._stored(level, gpus, window)
+    def parts_alike(self, level: int, gpus: Iterable[str], window: Window, rows: Rows) -> bool:
+        """Whether all that is stored beside these rows counts shares in the same parts of its GPU."""
+        parts = {spot: group[0].denominator for spot, group in rows.items() if group}
+        stored = self._stored(level, gpus, window).order_by()
+        known = stored.values_list("gpu", "starts_at", "denominator").distinct()
+        return all(parts.get((gpu, micros(at)), count) == count for gpu, at, count in known)
+
+    def replace(
+        self, level: int, gpus: Sequence[str], window: Window, rows: Rows, *, holders: Holders = None
+    ) -> int:
+        """These rows take the place of what the GPUs have in the window, of all holders or of some; how many
+        they are.
+        """
+        stored = self._stored(level, gpus, window, holders=holders)
         # Mostly there is nothing yet: to look for that costs less than to take nothing off and away.
         if stored.exists():
-            account_sums.take_off(self.cluster, level, gpus, window)
+            account_sums.take_off(self.cluster, level, gpus, window, holders=holders)
             stored.delete()
         adapted = cache(lambda at: connection.ops.adapt_datetimefield_value(moment(at)))
         owners = self._owners({row.holder for group in rows.values() for row in group if row.holder})
@@ -68,14 +85,17 @@ class Book:
                 f"INSERT INTO {_TABLE} ({', '.join(_COLUMNS)}) VALUES ({marks})",  # noqa: S608 - our own names
                 made,
             )
-        account_sums.add(self.cluster, level, gpus, window)
+        account_sums.add(self.cluster, level, gpus, window, holders=holders)
         return len(made)
 
-    def _stored(self, level: int, gpus: Iterable[str], window: Window) -> QuerySet[Bucket]:
-        return Bucket.objects.filter(
+    def _stored(
+        self, level: int, gpus: Iterable[str], window: Window, *, holders: Holders = None
+    ) -> QuerySet[Bucket]:
+        rows = Bucket.objects.filter(
             cluster=self.cluster, gpu__in=list(gpus), level=level,
             starts_at__gte=window[0], starts_at__lt=window[1],
         )  # fmt: skip
+        return rows if holders is None else rows.filter(holder__in=holders)
 
     def _owners(self, holders: set[str]) -> dict[str, tuple[Any, ...]]:
         """Allocation, workload and offer by holder; a claim of others has none."""

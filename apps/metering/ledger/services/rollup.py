@@ -23,7 +23,8 @@ from apps.metering.ledger.rules.segments import ChangeKind
 from apps.metering.ledger.selectors import facts
 from apps.metering.ledger.selectors.facts import Computed
 from apps.metering.ledger.services import bucket_store, invalidation
-from apps.metering.ledger.services.bucket_store import Book, Rows, Window
+from apps.metering.ledger.services.account_sums import Holders, Window
+from apps.metering.ledger.services.bucket_store import Book, Rows
 from apps.metering.models import (
     AccountSum,
     Bucket,
@@ -270,20 +271,35 @@ def _parts(spots: Sequence[Spot]) -> Iterator[_Part]:
             yield _Part(gpus[first : first + count], window)
 
 
+def _whose(book: Book, part: _Part, rows: Rows) -> Holders:
+    """Who holds something in a window, or did by what was known before; None, which is all, of whole days."""
+    if all(floor(at, _DAY) == at for at in part.window):
+        return None
+    known = book.holders(_BUCKET, part.gpus, part.window)
+    return known.union(row.holder for group in rows.values() for row in group)
+
+
 def _remake(cluster: Cluster, part: _Part, computed: Computed, done: Rolled) -> None:
-    """Make a window of some GPUs anew, and the hours and days that it lies in."""
+    """Make a window of some GPUs anew, and the hours and days that it lies in.
+
+    RULE: of an hour and a day only the rows of those in the window are summed up anew: a day of thousands who
+    came and went is not read again for each who comes.
+    """
     gpus, window = part
-    book = Book(cluster, computed.allocations)
-    rows: Rows = computed.rows
+    book, rows = Book(cluster, computed.allocations), computed.rows
+    whose = _whose(book, part, rows)
     done.rows += book.replace(_BUCKET, gpus, window, rows)
     for finer, level in ((_BUCKET, _HOUR), (_HOUR, _DAY)):
         last = floor(window[1] - facts.MICROSECOND, level)
         wide = (floor(window[0], level), last + timedelta(seconds=level))
         # What was just made is not read again, only what lies beside it in the same hour or day.
-        before = book.read(finer, gpus, (wide[0], window[0]))
-        after = book.read(finer, gpus, (window[1], wide[1]))
+        before = book.read(finer, gpus, (wide[0], window[0]), holders=whose)
+        after = book.read(finer, gpus, (window[1], wide[1]), holders=whose)
         rows = bucket_store.summed({**before, **rows, **after}, level)
-        done.rows += book.replace(level, gpus, wide, rows)
+        if whose is not None and not book.parts_alike(level, gpus, wide, rows):
+            # A GPU was cut anew meanwhile: the shares of all are counted in parts that divide either cut.
+            rows, whose = bucket_store.summed(book.read(finer, gpus, wide), level), None
+        done.rows += book.replace(level, gpus, wide, rows, holders=whose)
         window = wide
     done.buckets += len(computed.there)
     done.workloads |= {str(row.workload_id) for row in computed.allocations.values()}
