@@ -47,8 +47,8 @@ class Books:
         self.fact(gpu, ChangeKind.LAYOUT, at, instances={f"n1/{gpu}": 1})
         return gpu
 
-    def cut(self, gpu: str = "GPU-2", at: datetime = AT, **instances: int) -> str:
-        self.fact(gpu, ChangeKind.PRESENT, at, node="n1", model="H100", denominator=7)
+    def cut(self, gpu: str = "GPU-2", at: datetime = AT, *, parts: int = 7, **instances: int) -> str:
+        self.fact(gpu, ChangeKind.PRESENT, at, node="n1", model="H100", denominator=parts)
         self.fact(gpu, ChangeKind.LAYOUT, at, instances={f"n1/{name}": n for name, n in instances.items()})
         return gpu
 

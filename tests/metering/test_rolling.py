@@ -14,7 +14,7 @@ from apps.metering.billing.selectors import costs
 from apps.metering.billing.selectors.costs import Group
 from apps.metering.ledger.rules.buckets import MILLION
 from apps.metering.ledger.rules.segments import ChangeKind
-from apps.metering.ledger.services import bucket_store, invalidation, rollup
+from apps.metering.ledger.services import account_sums, bucket_store, invalidation, rollup
 from apps.metering.models import Allocation, Bucket, Correction, DirtySpan, Finding, RollPosition, Sample
 from apps.metering.specs import FindingKind, FindingPhase
 from apps.quotas.models import Price
@@ -119,6 +119,37 @@ def test_only_what_is_marked_is_made_anew_however_long_the_history(books: Books)
     assert books.roll(AT + 30 * HOUR + BUCKET).buckets == 1
 
 
+def test_of_an_hour_and_a_day_only_those_in_the_window_are_written_anew(books: Books) -> None:
+    gpu = books.cut(m0=3, m1=4)
+    ended, later = books.hold(gpu, AT, AT + 10 * MINUTE, name="n1/m0"), AT + 20 * MINUTE
+    stays = books.hold(gpu, AT, name="n1/m1")
+    books.roll(later + rollup.LATE)
+    kept, written = (
+        {*Bucket.objects.filter(holder=each.pk).values_list("pk", flat=True)} for each in (ended, stays)
+    )
+    assert books.roll(later + BUCKET + rollup.LATE).rows == 3 + 3, (
+        "that of the bucket, its hour and its day; idle"
+    )
+    assert {*Bucket.objects.filter(holder=ended.pk).values_list("pk", flat=True)} == kept
+    assert (
+        len(written & {*Bucket.objects.filter(holder=stays.pk).values_list("pk", flat=True)})
+        == len(written) - 2
+    )
+
+
+def test_a_gpu_that_was_cut_anew_counts_all_of_its_day_in_common_parts(books: Books) -> None:
+    gpu = books.cut(m0=3)
+    books.hold(gpu, AT, AT + 10 * MINUTE, name="n1/m0")
+    books.roll(AT + 20 * MINUTE + rollup.LATE)
+    books.cut(gpu, AT + 20 * MINUTE, parts=4, m0=1)
+    books.hold(gpu, AT + 20 * MINUTE, name="n1/m0")
+    books.roll(AT + HOUR + rollup.LATE)
+    days = Bucket.objects.filter(level=86400)
+    assert {*days.values_list("denominator", flat=True)} == {28}
+    assert sum(days.values_list("share_us", flat=True)) == 28 * 3600 * MILLION
+    assert list(account_sums.differences(books.cluster, (AT - 9 * HOUR, AT + HOUR))) == []
+
+
 def test_late_samples_find_their_bucket_hour_and_day(books: Books) -> None:
     gpu = books.whole()
     held = books.hold(gpu)
@@ -203,6 +234,8 @@ def test_random_order_repetition_and_lateness_give_the_rows_of_a_fresh_start(boo
             books.see(device, times, sm_active=lambda at: int(at.timestamp()) * 7919 % MILLION)
         books.roll(now)
     books.roll(AT + 4 * HOUR)
+    day = AT - 9 * HOUR, AT + 15 * HOUR
+    assert list(account_sums.differences(books.cluster, day)) == []
     incremental = stored()
     books.anew(AT + 4 * HOUR)
     assert stored() == incremental
@@ -227,6 +260,8 @@ def _something(books: Books, rng: random.Random, places: list[tuple[str, str]], 
             allocation=open_, started_at=at, ended_at=at + HOUR, reason="r", made_by="r", made_at=AT
         )
         invalidation.mark(books.cluster, [(open_.gpu, AT, books.until(at + HOUR))])
+    elif choice < 0.8:
+        books.cut(places[1][0], at, parts=rng.choice((1, 4, 7)), m0=1)
     else:
         kinds = (ChangeKind.CORDONED, ChangeKind.UNCORDONED, ChangeKind.UNHEALTHY, ChangeKind.HEALTHY)
         books.fact(gpu, rng.choice(kinds), at)
