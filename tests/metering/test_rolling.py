@@ -119,37 +119,6 @@ def test_only_what_is_marked_is_made_anew_however_long_the_history(books: Books)
     assert books.roll(AT + 30 * HOUR + BUCKET).buckets == 1
 
 
-def test_of_an_hour_and_a_day_only_those_in_the_window_are_written_anew(books: Books) -> None:
-    gpu = books.cut(m0=3, m1=4)
-    ended, later = books.hold(gpu, AT, AT + 10 * MINUTE, name="n1/m0"), AT + 20 * MINUTE
-    stays = books.hold(gpu, AT, name="n1/m1")
-    books.roll(later + rollup.LATE)
-    kept, written = (
-        {*Bucket.objects.filter(holder=each.pk).values_list("pk", flat=True)} for each in (ended, stays)
-    )
-    assert books.roll(later + BUCKET + rollup.LATE).rows == 3 + 3, (
-        "that of the bucket, its hour and its day; idle"
-    )
-    assert {*Bucket.objects.filter(holder=ended.pk).values_list("pk", flat=True)} == kept
-    assert (
-        len(written & {*Bucket.objects.filter(holder=stays.pk).values_list("pk", flat=True)})
-        == len(written) - 2
-    )
-
-
-def test_a_gpu_that_was_cut_anew_counts_all_of_its_day_in_common_parts(books: Books) -> None:
-    gpu = books.cut(m0=3)
-    books.hold(gpu, AT, AT + 10 * MINUTE, name="n1/m0")
-    books.roll(AT + 20 * MINUTE + rollup.LATE)
-    books.cut(gpu, AT + 20 * MINUTE, parts=4, m0=1)
-    books.hold(gpu, AT + 20 * MINUTE, name="n1/m0")
-    books.roll(AT + HOUR + rollup.LATE)
-    days = Bucket.objects.filter(level=86400)
-    assert {*days.values_list("denominator", flat=True)} == {28}
-    assert sum(days.values_list("share_us", flat=True)) == 28 * 3600 * MILLION
-    assert list(account_sums.differences(books.cluster, (AT - 9 * HOUR, AT + HOUR))) == []
-
-
 def test_late_samples_find_their_bucket_hour_and_day(books: Books) -> None:
     gpu = books.whole()
     held = books.hold(gpu)
