@@ -1,4 +1,4 @@
-"""A roll writes what its window changes: buckets, and the hours and days of those who hold something there."""
+"""A roll writes what its window changes: buckets, and hours and days of those who hold something there."""
 
 import pytest
 
