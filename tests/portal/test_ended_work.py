@@ -18,8 +18,9 @@ from apps.cluster.mirror.selectors import inventory
 from apps.cluster.models import MirrorObject
 from apps.metering.allocations.services.collect import _pods, collect
 from apps.metering.billing.services import pricing_run
+from apps.metering.ledger.rules.segments import ChangeKind
 from apps.metering.ledger.selectors.facts import compute
-from apps.metering.models import Allocation
+from apps.metering.models import Allocation, HardwareFact
 from apps.workloads.models import Workload, WorkloadEvent
 from apps.workloads.specs import Phase
 from apps.workloads.waiting.selectors import foresight
@@ -40,7 +41,7 @@ AGO = timedelta(minutes=30)
 
 
 def come_and_gone(cast: Cast) -> None:
-    """So many more workloads that held a device for a while, half an hour ago."""
+    """So many more workloads, half an hour ago, that held a device for a while; for each it was cut anew."""
     at = timezone.now() - AGO
     over = at + timedelta(minutes=1)
     rows = [
@@ -60,6 +61,13 @@ def come_and_gone(cast: Cast) -> None:
         for line in lines
     )
     Allocation.objects.bulk_create(held(row, started_at=at, ended_at=over) for row in rows)
+    HardwareFact.objects.bulk_create(
+        HardwareFact(
+            cluster=row.cluster, gpu="GPU-0", kind=ChangeKind.LAYOUT, at=at, recorded_at=at, outdone_at=over,
+            value={"instances": {f"gpu-01/{row.pk}": 1}},
+        )
+        for row in rows
+    )  # fmt: skip
     MirrorObject.objects.bulk_create(
         MirrorObject(
             cluster=row.cluster, kind=kind, namespace="vision", name=f"{row.pk}", uid=f"{kind}-{row.pk}",
@@ -99,6 +107,10 @@ def _bill(cast: Cast) -> None:
     pricing_run.bill(held_now.values_list("pk", flat=True), now=timezone.now())
 
 
+def _rolled(cast: Cast) -> None:
+    compute(cast.vision.cluster, ["GPU-0"], timezone.now() - timedelta(minutes=5), timezone.now())
+
+
 def _tick(name: str) -> Callable[[Cast], object]:
     return lambda _: app.tasks[name].run()
 
@@ -110,6 +122,7 @@ ACTS: dict[str, tuple[Callable[[Cast], object], float]] = {
     "past runs": (lambda cast: foresight.history([cast.vision], now=timezone.now()), ROUNDED),
     "what there is": (lambda cast: inventory.bodies(cast.vision.cluster, "Pod"), ROUNDED),
     "pods": (lambda cast: _pods(cast.vision.cluster, [str(uuid4())]), ROUNDED),
+    "what is rolled": (_rolled, ROUNDED),
     "collect": (lambda cast: collect(cast.vision.cluster, now=timezone.now()), 40),
     "bill": (_bill, 90),
 }

@@ -17,7 +17,8 @@ class HardwareFact(models.Model):
     """One thing that became so of a physical GPU, from `at` on. Append-only; later facts outdo earlier ones.
 
     `gpu` is its UUID, or node/resource where a device plugin hides which GPU it is. Kinds and values are
-    those of `ledger.Change`.
+    those of `ledger.Change`. Whoever reads what held at a moment need not read what was outdone before it: an
+    `outdone_at` that is missing, or late, is read in vain and changes nothing.
     """
 
     cluster = models.ForeignKey(Cluster, on_delete=models.PROTECT, related_name="+")
@@ -26,9 +27,16 @@ class HardwareFact(models.Model):
     at = models.DateTimeField()
     value = models.JSONField(default=dict)
     recorded_at = models.DateTimeField()
+    outdone_at = models.DateTimeField(
+        null=True, help_text="since when a later fact of its group holds instead"
+    )
 
     class Meta:
-        indexes = [models.Index(fields=["cluster", "gpu", "at"], name="hardware_fact_by_gpu")]
+        indexes = [
+            models.Index(fields=["cluster", "gpu", "outdone_at"], name="hardware_fact_of_gpu"),
+            models.Index(fields=["cluster", "at"], name="hardware_fact_by_time"),
+            models.Index(fields=["cluster", "outdone_at"], name="hardware_fact_that_holds"),
+        ]
 
     def __str__(self) -> str:
         return f"{self.gpu} {self.kind} {self.at:%H:%M:%S}"

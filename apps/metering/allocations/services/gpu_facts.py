@@ -1,7 +1,7 @@
 """The facts of hardware that are appended where what the cluster's GPUs are is new."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime
 from fractions import Fraction
 from typing import Any, NamedTuple
@@ -107,7 +107,8 @@ _HELD = Prepared(
     ).values_list("gpu", flat=True),
     UUIDField(),
 )
-_FACTS = Prepared(lambda cluster: HardwareFact.objects.filter(cluster=cluster), UUIDField())
+_FACTS = Prepared(lambda cluster: HardwareFact.objects.filter(cluster=cluster, outdone_at=None), UUIDField())
+"""What holds; what was outdone says nothing of now."""
 
 
 def _differences(state: State, wanted: Wanted, xid: int, over: Since) -> list[Said]:
@@ -255,6 +256,7 @@ def _append(
         for each in found
     ]
     HardwareFact.objects.bulk_create(rows, batch_size=500)
+    _outdo(cluster, {row.gpu for row in rows})
     # The bucket of `now` itself: a fact may be read later than its bucket was made.
     invalidation.mark(cluster, {(row.gpu, row.at, now + facts.MICROSECOND) for row in rows})
     return len(rows)
@@ -274,3 +276,17 @@ def _first_holders(
         if not old and facts.micros(began) > state.since:
             first[row.gpu] = min(began, first.get(row.gpu, began))
     return first
+
+
+def _outdo(cluster: Cluster, gpus: Collection[str]) -> None:
+    """Tells what holds of these GPUs from what held until a later fact of its group came."""
+    last: dict[tuple[str, str], HardwareFact] = {}
+    outdone = []
+    known = HardwareFact.objects.filter(cluster=cluster, outdone_at=None, gpu__in=gpus)
+    for row in known.order_by("at", "pk"):
+        group = row.gpu, segments.GROUPS.get(row.kind, row.kind)
+        if before := last.get(group):
+            before.outdone_at = row.at
+            outdone.append(before)
+        last[group] = row
+    HardwareFact.objects.bulk_update(outdone, ["outdone_at"], batch_size=500)

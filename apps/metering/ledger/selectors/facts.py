@@ -93,7 +93,7 @@ def compute(cluster: Cluster, gpus: Iterable[str], begins: datetime, ends: datet
     """
     wanted = sorted(set(gpus))
     first, last = micros(begins), micros(ends)
-    changes, held = _changes(cluster, wanted, ends), _held(cluster, wanted, begins, ends)
+    changes, held = _changes(cluster, wanted, begins, ends), _held(cluster, wanted, begins, ends)
     watched = {*_of_workloads(chain(*held.values())), *_by_kubectl(changes.values(), first)}
     known = _telemetry(cluster, watched, begins, ends)
     # Who held a device one after the other shares its list of samples.
@@ -113,7 +113,7 @@ def breaches_with(row: Allocation, begins: datetime, ends: datetime) -> tuple[Br
     contradict without it is left out.
     """
     gpu, window = gpu_of(row), (micros(begins), micros(ends))
-    changes = _changes(row.cluster, [gpu], ends).get(gpu, ())
+    changes = _changes(row.cluster, [gpu], begins, ends).get(gpu, ())
     held = [_holding(each) for each in _held(row.cluster, [gpu], begins, ends).get(gpu, ())]
     wish = Holding(str(row.pk), row.device, *window, tenant=str(row.tenant_id), part=row.part)
     before, after = (
@@ -124,9 +124,8 @@ def breaches_with(row: Allocation, begins: datetime, ends: datetime) -> tuple[Br
 
 def there(cluster: Cluster, begins: datetime, ends: datetime) -> Fraction:
     """Microseconds x physical GPUs that were there in [begins, ends): by facts of hardware alone."""
-    facts_ = HardwareFact.objects.filter(cluster=cluster, kind__in=_PRESENCE, at__lt=ends)
     by_gpu: dict[str, list[Change]] = {}
-    for row in facts_:
+    for row in of_hardware(cluster, begins, ends, kind__in=_PRESENCE):
         by_gpu.setdefault(row.gpu, []).extend(changes_of([row]))
     window = (micros(begins), micros(ends))
     found = (
@@ -193,9 +192,21 @@ def changes_of(rows: Iterable[HardwareFact]) -> list[Change]:
     return [Change(row.kind, micros(row.at), row.value, row.pk) for row in rows]
 
 
-def _changes(cluster: Cluster, gpus: Sequence[str], ends: datetime) -> dict[str, list[Change]]:
+def of_hardware(cluster: Cluster, begins: datetime, ends: datetime, **chosen: Any) -> list[HardwareFact]:
+    """The facts that hold at `begins`, or come after it and before `ends`, in their order; some that were
+    outdone before may be among them.
+    """
+    rows = HardwareFact.objects.filter(cluster=cluster, **chosen)
+    # Two questions, neither of which asks for `at`: SQLite would read all that ever was.
+    read = [*rows.filter(outdone_at=None), *rows.filter(outdone_at__gte=begins)]
+    return sorted((row for row in read if row.at < ends), key=attrgetter("at", "pk"))
+
+
+def _changes(
+    cluster: Cluster, gpus: Sequence[str], begins: datetime, ends: datetime
+) -> dict[str, list[Change]]:
     found: dict[str, list[Change]] = {}
-    for row in HardwareFact.objects.filter(cluster=cluster, gpu__in=gpus, at__lt=ends):
+    for row in of_hardware(cluster, begins, ends, gpu__in=gpus):
         found.setdefault(row.gpu, []).extend(changes_of([row]))
     return found
 
@@ -207,18 +218,19 @@ def _held(
     made with kubectl is among the facts' claims.
     """
     mine = Q(gpu__in=gpus) | Q(gpu="", device_uuid__in=gpus)
+    rows = Allocation.objects.filter(mine, cluster=cluster, origin=Origin.ALLOTMENT)
     overlaps = Q(started_at__lt=ends) & (Q(ended_at=None) | Q(ended_at__gt=begins))
-    moved = Correction.objects.filter(overlaps).values("allocation")
-    moved_open = Correction.objects.filter(started_at__lt=ends, ended_at=None).values("allocation")
-    rows = Allocation.objects.filter(
-        mine & (overlaps | Q(pk__in=moved) | Q(pk__in=moved_open)), cluster=cluster, origin=Origin.ALLOTMENT
-    )
+    moved = {*Correction.objects.filter(overlaps).values_list("allocation", flat=True)}
+    # As for facts of hardware: one question for what is held, one for what ended later.
+    read = {row.pk: row for row in rows.filter(started_at__lt=ends, ended_at=None)}
+    read |= {row.pk: row for row in rows.filter(started_at__lt=ends, ended_at__gt=begins)}
+    read |= {row.pk: row for row in rows.filter(pk__in=moved)} if moved else {}
     # Not prefetched: each row would hold its own corrections in a circle, which only the collector frees, and
     # an hour of short notebooks has a thousand rows.
-    corrections = Correction.objects.filter(allocation__in=rows.values("pk")).order_by("pk")
+    corrections = Correction.objects.filter(allocation__in=[*read]).order_by("pk") if read else ()
     newest = {each.allocation_id: each for each in corrections}
     found: dict[str, list[Allocation]] = {}
-    for row in rows.order_by("pk"):
+    for row in sorted(read.values(), key=attrgetter("pk")):
         row.started_at, row.ended_at = row.interval_by(newest.get(row.pk))
         if row.started_at < ends and (row.ended_at is None or row.ended_at > begins):
             found.setdefault(gpu_of(row), []).append(row)

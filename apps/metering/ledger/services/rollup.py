@@ -169,13 +169,11 @@ def _mark_time(cluster: Cluster, since: datetime, until: datetime) -> None:
 
 def there(cluster: Cluster, begins: datetime, ends: datetime) -> list[str]:
     """The GPUs that were there at some moment of [begins, ends)."""
-    facts_ = HardwareFact.objects.filter(
-        cluster=cluster, kind__in=[ChangeKind.PRESENT, ChangeKind.GONE], at__lt=ends
-    )
     was: dict[str, bool] = {}
-    for gpu, kind, at in facts_.order_by("at", "pk").values_list("gpu", "kind", "at"):
-        present = kind == ChangeKind.PRESENT
-        was[gpu] = present or (was.get(gpu, False) and at > begins)
+    presence = [ChangeKind.PRESENT, ChangeKind.GONE]
+    for row in facts.of_hardware(cluster, begins, ends, kind__in=presence):
+        present = row.kind == ChangeKind.PRESENT
+        was[row.gpu] = present or (was.get(row.gpu, False) and row.at > begins)
     return sorted(gpu for gpu, so in was.items() if so)
 
 
