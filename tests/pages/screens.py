@@ -58,4 +58,9 @@ def page_of(
         context.add_cookies(
             [{"name": key, "value": value, "url": server.url} for key, value in cookies.items()]
         )
-        yield context.new_page()
+        page = context.new_page()
+        try:
+            yield page
+        finally:
+            # A context may wait for ever to be closed while a request of its is held back.
+            page.unroute_all(behavior="ignoreErrors")
