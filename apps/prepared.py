@@ -8,7 +8,7 @@ queries of a benched request (docs/decisions/0036).
 import copy
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 from django.db import connections, router
 from django.db.models import Field, Model, QuerySet, Value
@@ -25,9 +25,18 @@ Lengths = tuple[int | None, ...]
 class Given(Value):
     """A place in a prepared query that each asking fills."""
 
+    def __new__(cls, *_args: Any) -> Self:
+        """Without the copy of its arguments that Django keeps of an expression: lists have hundreds."""
+        return object.__new__(cls)
+
     def __init__(self, number: int, index: int | None, field: "Field[Any, Any]") -> None:
         super().__init__("given", output_field=field)
         self.place = number, index
+
+    @property
+    def identity(self) -> tuple[Any, ...]:
+        """See Django, which reads it out of the arguments: a place is the same wherever it stands."""
+        return Given, *self.place
 
     def as_sql(self, compiler: Any, connection: Any) -> tuple[str, list[Any]]:  # type: ignore[override]
         """See Django: here the parameter is this place itself."""

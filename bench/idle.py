@@ -31,6 +31,8 @@ WINDOW, SHARE = 15.0, 0.06
 PATIENCE = 300
 SETTLED = 70.0
 """Seconds after the last workload: every task of the clock but the hourly ones has run since."""
+EVERY = 1000
+"""Workloads after which memory is read between two waves: whether it still grows."""
 AT_ONCE = 16
 """Workloads that are there at the same time: the quota has room for them."""
 SPEC = {"kind": "notebook", "offer": "a100-1g-5gb", "cpu": "500m", "memory": "1Gi", "image": "python:3.13"}
@@ -96,7 +98,7 @@ def cpu(demo: Demo, seconds: float, *, after: int = 0) -> dict[str, Any]:
     time.sleep(seconds)
     took = time.monotonic() - began
     spent = {part: processes.cpu_seconds(those) - before[part] for part, those in pids.items()}
-    whole = sum(spent[part] for part in PARTS)
+    whole = _whole(spent)
     shares = {part: round(100 * cpu_s / took, 2) for part, cpu_s in spent.items()}
     since = f" after {after} workloads" if after else ""
     what = f"CPU at rest{since}, % of one core"
@@ -106,20 +108,24 @@ def cpu(demo: Demo, seconds: float, *, after: int = 0) -> dict[str, Any]:
 
 def growth(demo: Demo, count: int) -> dict[str, Any]:
     """PSS in MB by part before and after so many workloads that ran, a wave first that fills what is filled
-    once.
+    once; of all parts together also on the way.
     """
     _wave(demo, "warm", AT_ONCE)
     was_quiet, before = _settled(demo)
-    for number, left in enumerate(range(count, 0, -AT_ONCE)):
-        _wave(demo, f"wave-{number}", min(AT_ONCE, left))
+    on_the_way = []
+    for gone in range(0, count, AT_ONCE):
+        if gone and gone % EVERY < AT_ONCE:
+            on_the_way.append(round(_whole(_megabytes(demo)), 1))
+        _wave(demo, f"wave-{gone // AT_ONCE}", min(AT_ONCE, count - gone))
     is_quiet, after = _settled(demo)
     grown = {part: round(after[part] - before[part], 1) for part in after}
-    whole = sum(grown[part] for part in PARTS)
+    whole = _whole(grown)
     return {
         "suite": "idle", "what": "memory that workloads leave, MB (PSS)", "workloads": count,
         "quiet": was_quiet and is_quiet,
         "mb_per_1000": round(1000 * whole / count, 1), "goal": f"<= {GOAL_MB} after 10,000",
         "before": {part: round(mb, 1) for part, mb in before.items()}, "grown": grown,
+        f"all_after_each_{EVERY}": on_the_way,
     }  # fmt: skip
 
 
@@ -180,7 +186,16 @@ def _settled(demo: Demo) -> tuple[bool, dict[str, float]]:
     """Whether it is quiet, and MB (PSS) by part."""
     time.sleep(SETTLED)
     is_quiet = demo.quiet()
-    return is_quiet, {part: processes.proportional_bytes(pids) / 1e6 for part, pids in demo.pids().items()}
+    return is_quiet, _megabytes(demo)
+
+
+def _megabytes(demo: Demo) -> dict[str, float]:
+    return {part: processes.proportional_bytes(pids) / 1e6 for part, pids in demo.pids().items()}
+
+
+def _whole(by_part: dict[str, float]) -> float:
+    """Of those that an installation has."""
+    return sum(by_part[part] for part in PARTS)
 
 
 def _pids(pid: int) -> dict[str, list[int]]:

@@ -9,8 +9,10 @@ import logging.config
 import os
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
+from billiard.util import get_pdeathsig
 from celery import Task, signals
 from celery.exceptions import Ignore
 from django.conf import settings
@@ -24,7 +26,7 @@ from portal.operate.tracing import starting
 SENT_AT = "allotment_sent_at"
 """The header of a task: seconds since 1970, by the clock of whoever sent it."""
 
-
+_give_back = collector.GivingBack()
 _ROWS = {task: owner for owner, task in wake.TASKS.items()}
 
 
@@ -82,6 +84,7 @@ def _ended(task: Any = None, state: str | None = None, **_: Any) -> None:
     counters.TASKS.labels(task.name, state or "UNKNOWN").inc()
     if state == "SUCCESS":
         telling.note_run(task.name)
+    _give_back()
 
 
 def _set_up_logging(**_: Any) -> None:
@@ -95,8 +98,15 @@ def _worker(**_: Any) -> None:
 def _before_fork(**_: Any) -> None:
     # Here, not in the child, which would have its own of it: what its first task reads, and what a collector
     # touches there.
-    import apps.cluster.gateway.client  # noqa: F401
+    import anyio._backends._asyncio  # noqa: F401
+    import django.db.models.sql.compiler  # noqa: F401
 
+    import apps.cluster.gateway.client
+    import apps.web.stores.pool  # noqa: F401
+
+    # As the child does at once: by cffi, where it is installed, which parses C for it and keeps the parser.
+    with suppress(OSError):  # elsewhere than on Linux
+        get_pdeathsig()
     starting.read_ahead()
     collector.leave_out_what_stays()
 
