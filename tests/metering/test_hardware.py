@@ -62,6 +62,23 @@ def test_a_gpu_that_is_held_was_there_when_its_holder_began(row: Workload) -> No
     assert set(Bucket.objects.values_list("account", flat=True)) == {"tenant"}
 
 
+@pytest.mark.parametrize("cut_before", [False, True], ids=["new", "cut anew"])
+def test_a_holder_seen_after_its_gpu_held_it_from_its_start(row: Workload, *, cut_before: bool) -> None:
+    """A start is the scheduler's word, in whole seconds; a GPU is there when it is seen."""
+    seen = AT + timedelta(seconds=0.5)
+    if cut_before:
+        collect(row.cluster, now=AT - HOUR)
+        tell(row, CUT)
+    name = "gpu-01/gpu-0-mig-1" if cut_before else "gpu-01/gpu-0"
+    collect(row.cluster, now=seen)
+    holds(row, name)
+    collect(row.cluster, now=AT + timedelta(seconds=15))
+    collect(row.cluster, now=AT + timedelta(seconds=30))
+    assert [at for kind, _, at in appended() if kind == "layout"][-2:] == [seen, AT]
+    rollup.roll(row.cluster, now=AT + BUCKET + MINUTE)
+    assert verifying.verify(row.cluster).flaws == []
+
+
 def test_a_recut_is_a_new_layout_in_sevenths(row: Workload) -> None:
     collect(row.cluster, now=AT)
     tell(row, CUT)

@@ -256,7 +256,7 @@ def _record(cluster: Cluster, facts: list[Fact], owners: dict[str, Workload], no
     rows = _RECORDED(sorted({fact.claim_uid for fact in facts}))
     known = {(row.claim_uid, row.device): row for row in rows}
     devices = {f"{d.pool}/{d.name}": d for d in clusters.devices(cluster)}
-    touched, changed = set(), []
+    touched, changed, opened = set(), [], []
     exclusive: dict[str, Allocation] = {}
     for fact in facts:
         owner, row = owners.get(fact.claim_uid), known.get((fact.claim_uid, fact.device))
@@ -268,6 +268,7 @@ def _record(cluster: Cluster, facts: list[Fact], owners: dict[str, Workload], no
         touched.add(owner.pk)
         if row is None:
             row = _open(cluster, fact, owner, device)
+            opened.append(row)
             changed.append((ledger_facts.gpu_of(row), row.started_at, row.ended_at or now))
         elif fact.ended_at is not None:
             Allocation.objects.filter(pk=row.pk, ended_at=None).update(ended_at=fact.ended_at)
@@ -277,6 +278,8 @@ def _record(cluster: Cluster, facts: list[Fact], owners: dict[str, Workload], no
         if not fact.is_shared:
             exclusive[fact.device] = row
     invalidation.mark(cluster, changed)
+    if opened:
+        gpu_facts.begin_with(cluster, opened, now=now)
     return touched | _end_before_the_next(cluster, exclusive)
 
 

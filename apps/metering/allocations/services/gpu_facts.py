@@ -1,7 +1,7 @@
 """The facts of hardware that are appended where what the cluster's GPUs are is new."""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from fractions import Fraction
 from typing import Any, NamedTuple
@@ -276,6 +276,38 @@ def _first_holders(
         if not old and facts.micros(began) > state.since:
             first[row.gpu] = min(began, first.get(row.gpu, began))
     return first
+
+
+@transaction.atomic
+def begin_with(cluster: Cluster, holders: Iterable[Allocation], *, now: datetime) -> None:
+    """Let what a GPU is hold from the start of these holders, who were seen after it; append that.
+
+    RULE: nobody is given a device that is not there. A start is the scheduler's word, in whole seconds, and a
+    claim may be seen after its node; where what was known at the start had no such device, what came next and
+    has it holds from then on.
+    """
+    rows = {row.gpu: row for row in sorted(holders, key=lambda row: row.started_at, reverse=True)}
+    known: dict[str, list[HardwareFact]] = {}
+    facts_of = HardwareFact.objects.filter(cluster=cluster, gpu__in=rows, kind__in=_STRUCTURE)
+    for fact in facts_of.order_by("at", "pk"):
+        known.setdefault(fact.gpu, []).append(fact)
+    said = {gpu: _since_its_start(rows[gpu], its) for gpu, its in known.items()}
+    _append(cluster, said, {}, now)
+
+
+def _since_its_start(row: Allocation, known: Sequence[HardwareFact]) -> list[Said]:
+    state, began = State(), facts.micros(row.started_at)
+    for change in facts.changes_of(known):
+        if change.at > max(began, state.since) and _has(state, row.device):
+            break
+        state.apply(change)
+    if state.since <= began or not _has(state, row.device):
+        return []
+    return [Said(kind, dict(value), row.started_at) for kind in _STRUCTURE if (value := state.value(kind))]
+
+
+def _has(state: State, device: str) -> bool:
+    return state.present and (state.instances is None or device in state.instances)
 
 
 def _outdo(cluster: Cluster, gpus: Collection[str]) -> None:
