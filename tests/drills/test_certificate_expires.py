@@ -14,6 +14,7 @@ import pytest
 from tests.controlplane import pki
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.rights import ACCOUNT
+from tests.drills.installed import Installed, clear
 from tests.patience import patient, until
 from tests.ports import free_port
 from tests.story.by_rest import ask, job, reach
@@ -59,10 +60,14 @@ def files(tmp_path: Path, control_plane: ControlPlane) -> Files:
 
 
 @pytest.fixture
-def demo(files: Files, tmp_path: Path) -> Iterator[Installation]:
+def demo(files: Files, control_plane: ControlPlane, tmp_path: Path) -> Iterator[Installation]:
+    """A demo by that kubeconfig. What it made goes with it: others need the fleet's slices."""
     home, port = tmp_path / "home", free_port(run=2)
     with running(home, port, "--cluster", str(files.path)) as (output, _):
-        yield Installation(f"http://127.0.0.1:{port}", home, None, output)
+        installation = Installation(f"http://127.0.0.1:{port}", home, control_plane, output)
+        yield installation
+        files.renew(HOUR)
+        clear(Installed(installation))
 
 
 def synced(rosa: httpx.Client, workload: dict[str, Any]) -> dict[str, Any]:

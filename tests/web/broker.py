@@ -3,6 +3,8 @@
 import subprocess
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 from celery import current_app
@@ -16,12 +18,12 @@ from tests.patience import within
 from tests.ports import free_port, listens
 
 
-@pytest.fixture(scope="session")
-def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
-    """The port of a Redis that ends with the session."""
+@contextmanager
+def serving(folder: Path) -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
+    """An empty Redis: its port and its process, which ends afterwards unless a test has ended it."""
     program = embedded_redis.program()
     assert program, embedded_redis.INSTALL
-    port, folder = free_port(), tmp_path_factory.mktemp("redis")
+    port = free_port()
     server = subprocess.Popen(
         [program, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", str(folder)],
         stdout=subprocess.DEVNULL,
@@ -29,9 +31,16 @@ def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     until = within(20)
     while not listens(port) and time.monotonic() < until:
         time.sleep(0.05)
-    yield port
+    yield port, server
     server.terminate()
     server.wait(10)
+
+
+@pytest.fixture(scope="session")
+def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+    """The port of a Redis that ends with the session."""
+    with serving(tmp_path_factory.mktemp("redis")) as (port, _):
+        yield port
 
 
 def _point_at(url: str, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
