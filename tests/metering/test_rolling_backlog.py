@@ -1,7 +1,7 @@
 """What is live is rolled before a backlog, and what an upgrade has made anew."""
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from importlib import import_module
 from types import SimpleNamespace
@@ -20,7 +20,7 @@ from apps.metering.ledger.services import account_sums, invalidation, rollup
 from apps.metering.models import Bucket, Device, DirtySpan, Finding
 from apps.metering.specs import FindingKind
 from tests.conftest import Cast
-from tests.metering.books import AT, BUCKET, HOUR, Books, stored
+from tests.metering.books import AT, BUCKET, HOUR, MINUTE, Books, stored
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 UPGRADE = import_module("apps.metering.migrations.0006_blind_idle_of_before")
@@ -192,3 +192,26 @@ def test_an_upgrade_makes_anew_what_may_contradict_its_watts(books: Books) -> No
     books.roll(AT + 2 * HOUR)
     assert Bucket.objects.get(level=86400, gpu=gpu, account="tenant").seen_us == 0
     assert Bucket.objects.get(level=86400, gpu=calm, account="tenant").idle == 3600 * MILLION**2
+
+
+def test_of_gpus_with_many_holders_few_are_computed_together(
+    books: Books, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gpus = [books.whole(f"GPU-{name}") for name in "abc"]
+    for gpu, begins in itertools.product(gpus, range(3)):
+        books.hold(gpu, AT + begins * MINUTE, AT + (begins + 1) * MINUTE)
+    books.hold(gpus[2], AT + 4 * MINUTE, None)
+    now = AT + BUCKET + rollup.LATE
+    parts: list[Sequence[str]] = []
+
+    def start(cluster: Cluster, part: Sequence[str], *window: datetime) -> Callable[[], facts.Computed]:
+        parts.append(part)
+        return rollup.when_asked(cluster, part, *window)
+
+    monkeypatch.setattr(rollup, "HOLDERS", 6)
+    rollup.roll(books.cluster, now=now, start=start)
+    assert parts == [gpus[:2], gpus[2:]]
+    after = stored()
+    monkeypatch.undo()
+    books.anew(now)
+    assert stored() == after

@@ -211,14 +211,19 @@ def _changes(
     return found
 
 
+def on(cluster: Cluster, gpus: Sequence[str]) -> QuerySet[Allocation]:
+    """The workloads' allocations of these GPUs."""
+    mine = Q(gpu__in=gpus) | Q(gpu="", device_uuid__in=gpus)
+    return Allocation.objects.filter(mine, cluster=cluster, origin=Origin.ALLOTMENT)
+
+
 def _held(
     cluster: Cluster, gpus: Sequence[str], begins: datetime, ends: datetime
 ) -> dict[str, list[Allocation]]:
     """The workloads' allocations of these GPUs in that time; each carries the corrected interval. What was
     made with kubectl is among the facts' claims.
     """
-    mine = Q(gpu__in=gpus) | Q(gpu="", device_uuid__in=gpus)
-    rows = Allocation.objects.filter(mine, cluster=cluster, origin=Origin.ALLOTMENT)
+    rows = on(cluster, gpus)
     overlaps = Q(started_at__lt=ends) & (Q(ended_at=None) | Q(ended_at__gt=begins))
     moved = {*Correction.objects.filter(overlaps).values_list("allocation", flat=True)}
     # As for facts of hardware: one question for what is held, one for what ended later.

@@ -6,6 +6,7 @@ included: killed anywhere, it is done again from the start.
 """
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -14,7 +15,7 @@ from typing import Any, NamedTuple
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import QuerySet, Subquery, UUIDField
+from django.db.models import Count, QuerySet, Subquery, UUIDField
 
 from apps.cluster.models import Cluster
 from apps.metering.ledger.rules import buckets as ledger_buckets
@@ -52,6 +53,8 @@ GAP = 12
 """Marked buckets of one GPU that lie no further apart are made together with what is between."""
 TOGETHER = 2048
 """Buckets that are computed together, at least those of one GPU."""
+HOLDERS = 256
+"""Holders that are computed together, at least those of one GPU: a worker keeps its largest part's memory."""
 _BUCKET, _HOUR, _DAY = LEVELS
 Spot = tuple[str, datetime]
 """A marked bucket: GPU and beginning."""
@@ -186,7 +189,7 @@ def _slice(cluster: Cluster, done: Rolled, start: Start, *, live_only: bool) -> 
         taken = _take(cluster, position.until, live_only=live_only)
         oldest = position.pruned_until
         spots = [spot for spot in taken if oldest is None or spot[1] >= oldest]
-        started = [(part, start(cluster, part.gpus, *part.window)) for part in _parts(spots)]
+        started = [(part, start(cluster, part.gpus, *part.window)) for part in _parts(cluster, spots)]
         for part, computed in started:
             _remake(cluster, part, computed(), done)
     return len(taken) == SLICE
@@ -261,12 +264,30 @@ class _Part(NamedTuple):
     window: Window
 
 
-def _parts(spots: Sequence[Spot]) -> Iterator[_Part]:
+def _parts(cluster: Cluster, spots: Sequence[Spot]) -> Iterator[_Part]:
     """The windows to make anew, with as many of their GPUs as are computed together."""
     for window, gpus in _runs(spots).items():
-        count = max(1, TOGETHER // ((window[1] - window[0]) // ledger_buckets.BUCKET))
-        for first in range(0, len(gpus), count):
-            yield _Part(gpus[first : first + count], window)
+        most = max(1, TOGETHER // ((window[1] - window[0]) // ledger_buckets.BUCKET))
+        held = _holders(cluster, gpus, window) if len(gpus) > 1 else Counter[str]()
+        part, holders = list[str](), 0
+        for gpu in gpus:
+            if part and (len(part) == most or holders + held[gpu] > HOLDERS):
+                yield _Part(part, window)
+                part, holders = [], 0
+            part.append(gpu)
+            holders += held[gpu]
+        yield _Part(part, window)
+
+
+def _holders(cluster: Cluster, gpus: Sequence[str], window: Window) -> Counter[str]:
+    """How many workloads each GPU has in a window, before corrections."""
+    count: Counter[str] = Counter()
+    began = facts.on(cluster, gpus).filter(started_at__lt=window[1]).order_by()
+    # Two questions, as in `facts`.
+    for rows in (began.filter(ended_at=None), began.filter(ended_at__gt=window[0])):
+        for gpu, uuid, held in rows.values_list("gpu", "device_uuid").annotate(held=Count("pk")):
+            count[gpu or uuid] += held
+    return count
 
 
 def _whose(book: Book, part: _Part, rows: Rows) -> Holders:
