@@ -31,3 +31,28 @@ def test_of_a_board_that_is_cut_on_demand_what_is_held_is_there_and_the_largest_
     taken = {device.key for device in published if device.name in held}
     assert len(taken) == len(held)
     assert sorted(device.name for device in boards.present(published, taken)) == sorted(there)
+
+
+@pytest.mark.parametrize(
+    ("node", "one", "other", "excludes"),
+    [
+        ("a-0", "gpu-0", SMALL, True),
+        ("a-0", SMALL, "gpu-0-mig-1g10gb-19-5", False),
+        ("a-0", HALF, SMALL, True),
+        ("a-0", HALF, "gpu-0-mig-4g40gb-5-0", False),
+        ("a-0", "gpu-0", "gpu-1", False),
+        ("b-0", "gpu-0", "gpu-1", False),
+    ],
+)
+def test_devices_exclude_each_other_where_their_board_has_no_room_for_both(
+    node: str, one: str, other: str, *, excludes: bool
+) -> None:
+    published = {device.name: device for device in hardware.devices(resource_slices(FLEET, node, 7))}
+    for first, second in ((one, other), (other, one)):
+        assert boards.exclude(published[first], published[second]) == excludes
+
+
+def test_of_counters_that_are_not_published_nothing_is_known() -> None:
+    _counters, *slices = resource_slices(FLEET, "a-0", 7)
+    published = {device.name: device for device in hardware.devices(slices)}
+    assert not boards.exclude(published["gpu-0"], published[SMALL])

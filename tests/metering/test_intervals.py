@@ -96,3 +96,7 @@ def test_an_end_is_at_most_the_start_of_the_next_holder_of_the_device() -> None:
     beside = held("d", 0, 9, device="gpu-01/gpu-1")
     assert before_the_next([last, beside, late, short]) == [held("a", 0, 4), held("b", 4, 4)]
     assert before_the_next([held("a", 0, None), last]) == [], "whose end is not known is left alone"
+    excluding = held("e", 6, None, device="gpu-01/gpu-2")
+    pairs = {("gpu-01/gpu-1", "gpu-01/gpu-2")}
+    early = before_the_next([beside, excluding, last], lambda *devices: devices in pairs)
+    assert early == [held("d", 0, 6, device="gpu-01/gpu-1")]

@@ -44,6 +44,16 @@ def present(devices: Iterable[DeviceView], held: Collection[DeviceKey]) -> list[
     return there
 
 
+def exclude(one: DeviceView, other: DeviceView) -> bool:
+    """Whether a board that is cut on demand has no room for both at once: of a counter that both take it has
+    less than they take together. Of a counter that its pool does not publish nothing is known.
+    """
+    taken = {each.counter: each.amount for each in one.consumes}
+    return any(
+        each.counter in taken and 0 < each.of < taken[each.counter] + each.amount for each in other.consumes
+    )
+
+
 def _cut(family: Iterable[DeviceView], held: Collection[DeviceKey]) -> list[DeviceView]:
     family = list(family)
     cut = [device for device in family if device.key in held]

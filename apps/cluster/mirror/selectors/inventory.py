@@ -183,6 +183,11 @@ def devices(cluster: Cluster) -> list[hardware.DeviceView]:
     return _fleet(cluster).gpus
 
 
+def devices_by_name(cluster: Cluster) -> dict[str, hardware.DeviceView]:
+    """The same by `pool/name`, as the ledger names a device."""
+    return {f"{device.pool}/{device.name}": device for device in devices(cluster)}
+
+
 def other_devices(cluster: Cluster) -> dict[str, list[str]]:
     """By node what it has of devices that are no GPUs, as drivers and plugins call it. It is not sold."""
     return _others(_fleet(cluster))

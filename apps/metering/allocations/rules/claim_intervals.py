@@ -3,10 +3,10 @@
 Source: resource.k8s.io/v1 ResourceClaim `status.allocation` and the pod it is reserved for.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from itertools import pairwise
+from operator import eq
 from typing import Any
 
 from apps.cluster.mirror.rules.hardware import GPU_DRIVER, consumed
@@ -106,18 +106,25 @@ def facts(claims: Iterable[Claim]) -> list[Fact]:
     return [fact for claim in claims for fact in _of(claim)]
 
 
-def before_the_next(held: Iterable[Fact]) -> list[Fact]:
-    """Those that end later than the device's next holder begins, ended where that begins.
+def before_the_next(held: Iterable[Fact], are_one: Callable[[str, str], bool] = eq) -> list[Fact]:
+    """Those that end later than the device's next holder begins, ended where that begins. `are_one` tells of
+    two devices whether nobody can have one while somebody has the other.
 
     RULE: an end is at most the start of the next holder. A start is the scheduler's word, in whole seconds;
     an end is seen late; and the scheduler gives a device to nobody before its holder has let go.
     """
-    in_order = sorted(held, key=lambda fact: (fact.device, fact.started_at, fact.ended_at or _NEVER))
-    return [
-        replace(fact, ended_at=following.started_at)
-        for fact, following in pairwise(in_order)
-        if fact.device == following.device and fact.ended_at and fact.ended_at > following.started_at
-    ]
+    in_order = sorted(held, key=lambda fact: (fact.started_at, fact.ended_at or _NEVER))
+    cut = (_cut(fact, in_order[place:], are_one) for place, fact in enumerate(in_order, 1))
+    return [fact for fact in cut if fact]
+
+
+def _cut(fact: Fact, later: Iterable[Fact], are_one: Callable[[str, str], bool]) -> Fact | None:
+    for each in later:
+        if fact.ended_at is None or each.started_at >= fact.ended_at:
+            break
+        if are_one(fact.device, each.device):
+            return replace(fact, ended_at=each.started_at)
+    return None
 
 
 def _of(claim: Claim) -> list[Fact]:

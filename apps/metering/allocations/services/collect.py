@@ -17,7 +17,7 @@ from apps.cluster.objects.names import LABEL_CORES
 from apps.metering.allocations.rules import claim_intervals
 from apps.metering.allocations.rules.claim_intervals import Claim, Fact, Shares
 from apps.metering.allocations.rules.preemption import PREEMPTED, SEEN_WITHIN
-from apps.metering.allocations.services import gpu_facts, kubectl_holdings
+from apps.metering.allocations.services import gpu_facts, kubectl_holdings, turns
 from apps.metering.ledger.rules.segments import ChangeKind
 from apps.metering.ledger.selectors import facts as ledger_facts
 from apps.metering.ledger.services import invalidation
@@ -255,7 +255,7 @@ _OWNERS = Prepared(
 def _record(cluster: Cluster, facts: list[Fact], owners: dict[str, Workload], now: datetime) -> set[UUID]:
     rows = _RECORDED(sorted({fact.claim_uid for fact in facts}))
     known = {(row.claim_uid, row.device): row for row in rows}
-    devices = {f"{d.pool}/{d.name}": d for d in clusters.devices(cluster)}
+    devices = clusters.devices_by_name(cluster)
     touched, changed, opened = set(), [], []
     exclusive: dict[str, Allocation] = {}
     for fact in facts:
@@ -280,41 +280,7 @@ def _record(cluster: Cluster, facts: list[Fact], owners: dict[str, Workload], no
     invalidation.mark(cluster, changed)
     if opened:
         gpu_facts.begin_with(cluster, opened, now=now)
-    return touched | _end_before_the_next(cluster, exclusive)
-
-
-def _end_before_the_next(cluster: Cluster, changed: Mapping[str, Allocation]) -> set[UUID]:
-    """Correct the ends on devices of which somebody's time began or ended in this look; answers whose time is
-    less.
-    """
-    if not changed:
-        return set()
-    gpus, since = sorted({row.gpu for row in changed.values()}), min(r.started_at for r in changed.values())
-    rows = (row for row in _NEIGHBOURS(cluster.pk, gpus, since) if row.device in changed)
-    held = {(row.claim_uid, row.device): row for row in rows}
-    early = claim_intervals.before_the_next(
-        Fact(*key, row.node, row.started_at, row.ended_at) for key, row in held.items()
-    )
-    ends = [(held[fact.claim_uid, fact.device], fact.ended_at) for fact in early]
-    for row, ended_at in ends:
-        Allocation.objects.filter(pk=row.pk).update(ended_at=ended_at)
-    spans = [(ledger_facts.gpu_of(row), at, row.ended_at) for row, at in ends if at and row.ended_at]
-    invalidation.mark(cluster, spans)
-    return {row.workload_id for row, _ in ends if row.workload_id}
-
-
-_NEIGHBOURS = Prepared(
-    lambda cluster, gpus, since: Allocation.objects.filter(
-        Q(ended_at=None) | Q(ended_at__gt=since),
-        cluster=cluster,
-        origin=Origin.ALLOTMENT,
-        gpu__in=gpus,
-        in_shares=False,
-    ),
-    UUIDField(),
-    CharField(),
-    DateTimeField(),
-)
+    return touched | turns.end_before_the_next(cluster, exclusive, devices)
 
 
 _RECORDED = Prepared(

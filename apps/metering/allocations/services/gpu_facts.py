@@ -14,7 +14,7 @@ from apps.cluster.mirror.rules.hardware import GPU_DRIVER
 from apps.cluster.mirror.selectors import inventory as clusters
 from apps.cluster.models import Cluster
 from apps.metering.allocations.selectors.fleet import Wanted, fleet
-from apps.metering.allocations.services import dead_gpus, kubectl_holdings
+from apps.metering.allocations.services import dead_gpus, kubectl_holdings, turns
 from apps.metering.ledger.rules import segments
 from apps.metering.ledger.rules.segments import ChangeKind, State
 from apps.metering.ledger.selectors import facts
@@ -186,7 +186,7 @@ def _claims_of(state: State) -> dict[str, Any]:
 
 def _over(cluster: Cluster, wanted: Mapping[str, Wanted], known: Mapping[str, State]) -> Mapping[str, Since]:
     """By GPU, which claims of others are gone though seen so only now, and since when somebody else holds one
-    of their devices.
+    of their devices, or one that nobody can have beside it.
     """
     gone = {
         (gpu, device): uid
@@ -201,10 +201,13 @@ def _over(cluster: Cluster, wanted: Mapping[str, Wanted], known: Mapping[str, St
     rows = Allocation.objects.filter(
         cluster=cluster, origin=Origin.ALLOTMENT, gpu__in={gpu for gpu, _ in gone}
     )
+    devices = clusters.devices_by_name(cluster) if gone else {}
     for row in rows.order_by("started_at") if gone else ():
-        uid = gone.get((row.gpu, row.device))
-        if uid and facts.micros(row.started_at) > known[row.gpu].changed_at(ChangeKind.CLAIMS):
-            found[row.gpu].setdefault(uid, row.started_at)
+        if facts.micros(row.started_at) <= known[row.gpu].changed_at(ChangeKind.CLAIMS):
+            continue
+        for (gpu, device), uid in gone.items():
+            if gpu == row.gpu and turns.are_one(row.device, device, devices):
+                found[gpu].setdefault(uid, row.started_at)
     return found
 
 

@@ -162,7 +162,7 @@ def _matcher(cluster: Cluster) -> Callable[[str], Match]:
     """The offer that a device is of, and how its node was bought; enabled offers first."""
     known = Offer.objects.filter(cluster=cluster, deleted_at=None).select_related("flavor")
     offers = list(known.order_by("-enabled", "slug"))
-    devices = {f"{device.pool}/{device.name}": device for device in clusters.devices(cluster)}
+    devices = clusters.devices_by_name(cluster)
     nodes = {node.name: node for node in clusters.nodes(cluster)}
 
     def match(name: str) -> Match:

@@ -215,7 +215,7 @@ def _fleet(cluster: Cluster) -> _Fleet:
     members = Membership.objects.filter(tenant__in=tenants.values()).select_related("user").order_by("-pk")
     owners = {each.tenant_id: each.user for each in members}
     by_name = {(each.tenant_id, each.user.username): each.user for each in members}
-    devices = {f"{device.pool}/{device.name}": device for device in clusters.devices(cluster)}
+    devices = clusters.devices_by_name(cluster)
     offers = list(Offer.objects.filter(cluster=cluster, deleted_at=None).select_related("flavor"))
     by_device = {name: offer for name, device in devices.items() for offer in offers if is_of(device, offer)}
     return _Fleet(cluster, tenants, owners, by_name, devices, by_device)

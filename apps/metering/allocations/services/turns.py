@@ -1,0 +1,67 @@
+"""Who holds a device, or a part of a board, one after the other: ends that were seen late."""
+
+from collections.abc import Mapping
+from uuid import UUID
+
+from django.db.models import CharField, DateTimeField, Q, UUIDField
+
+from apps.cluster.mirror.rules import boards
+from apps.cluster.mirror.rules.hardware import DeviceView
+from apps.cluster.models import Cluster
+from apps.metering.allocations.rules import claim_intervals
+from apps.metering.allocations.rules.claim_intervals import Fact
+from apps.metering.ledger.selectors import facts as ledger_facts
+from apps.metering.ledger.services import invalidation
+from apps.metering.models import Allocation
+from apps.metering.specs import Origin
+from apps.prepared import Prepared
+
+
+def are_one(one: str, other: str, devices: Mapping[str, DeviceView]) -> bool:
+    """Whether nobody can have one of these devices while somebody has the other: it is the same, or their
+    board is cut on demand and has no room for both.
+    """
+    if one == other:
+        return True
+    return one in devices and other in devices and boards.exclude(devices[one], devices[other])
+
+
+def end_before_the_next(
+    cluster: Cluster, changed: Mapping[str, Allocation], devices: Mapping[str, DeviceView]
+) -> set[UUID]:
+    """Correct the ends on devices of which somebody's time began or ended in this look, and on those that
+    exclude them; answers whose time is less.
+    """
+    if not changed:
+        return set()
+    gpus, since = sorted({row.gpu for row in changed.values()}), min(r.started_at for r in changed.values())
+    rows = [
+        row
+        for row in _NEIGHBOURS(cluster.pk, gpus, since)
+        if any(are_one(row.device, device, devices) for device in changed)
+    ]
+    held = {(row.claim_uid, row.device): row for row in rows}
+    early = claim_intervals.before_the_next(
+        (Fact(*key, row.node, row.started_at, row.ended_at) for key, row in held.items()),
+        lambda one, other: are_one(one, other, devices),
+    )
+    ends = [(held[fact.claim_uid, fact.device], fact.ended_at) for fact in early]
+    for row, ended_at in ends:
+        Allocation.objects.filter(pk=row.pk).update(ended_at=ended_at)
+    spans = [(ledger_facts.gpu_of(row), at, row.ended_at) for row, at in ends if at and row.ended_at]
+    invalidation.mark(cluster, spans)
+    return {row.workload_id for row, _ in ends if row.workload_id}
+
+
+_NEIGHBOURS = Prepared(
+    lambda cluster, gpus, since: Allocation.objects.filter(
+        Q(ended_at=None) | Q(ended_at__gt=since),
+        cluster=cluster,
+        origin=Origin.ALLOTMENT,
+        gpu__in=gpus,
+        in_shares=False,
+    ),
+    UUIDField(),
+    CharField(),
+    DateTimeField(),
+)
