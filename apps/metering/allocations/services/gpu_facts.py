@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from fractions import Fraction
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -26,6 +26,7 @@ from apps.metering.telemetry.services import issues
 from apps.prepared import Prepared
 
 Since = Mapping[str, datetime]
+_SECOND = timedelta(seconds=1)
 
 
 class Said(NamedTuple):
@@ -203,11 +204,13 @@ def _over(cluster: Cluster, wanted: Mapping[str, Wanted], known: Mapping[str, St
     )
     devices = clusters.devices_by_name(cluster) if gone else {}
     for row in rows.order_by("started_at") if gone else ():
-        if facts.micros(row.started_at) <= known[row.gpu].changed_at(ChangeKind.CLAIMS):
+        seen = facts.moment(known[row.gpu].changed_at(ChangeKind.CLAIMS))
+        # A start is a whole second: it may lie before the look that saw the claim, which came before it.
+        if row.started_at + _SECOND <= seen or (row.ended_at and row.ended_at <= seen):
             continue
         for (gpu, device), uid in gone.items():
             if gpu == row.gpu and turns.are_one(row.device, device, devices):
-                found[gpu].setdefault(uid, row.started_at)
+                found[gpu].setdefault(uid, max(row.started_at, seen))
     return found
 
 

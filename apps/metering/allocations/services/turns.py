@@ -30,7 +30,7 @@ def end_before_the_next(
     cluster: Cluster, changed: Mapping[str, Allocation], devices: Mapping[str, DeviceView]
 ) -> set[UUID]:
     """Correct the ends on devices of which somebody's time began or ended in this look, and on those that
-    exclude them; answers whose time is less.
+    exclude them; answers whose time is less. What kubectl holds ends by the facts of its GPU.
     """
     if not changed:
         return set()
@@ -45,7 +45,8 @@ def end_before_the_next(
         (Fact(*key, row.node, row.started_at, row.ended_at) for key, row in held.items()),
         lambda one, other: are_one(one, other, devices),
     )
-    ends = [(held[fact.claim_uid, fact.device], fact.ended_at) for fact in early]
+    cut = ((held[fact.claim_uid, fact.device], fact.ended_at) for fact in early)
+    ends = [(row, ended_at) for row, ended_at in cut if row.origin == Origin.ALLOTMENT]
     for row, ended_at in ends:
         Allocation.objects.filter(pk=row.pk).update(ended_at=ended_at)
     spans = [(ledger_facts.gpu_of(row), at, row.ended_at) for row, at in ends if at and row.ended_at]
@@ -57,7 +58,6 @@ _NEIGHBOURS = Prepared(
     lambda cluster, gpus, since: Allocation.objects.filter(
         Q(ended_at=None) | Q(ended_at__gt=since),
         cluster=cluster,
-        origin=Origin.ALLOTMENT,
         gpu__in=gpus,
         in_shares=False,
     ),
