@@ -99,7 +99,9 @@ def _signed(
     assert isinstance(signer, ec.EllipticCurvePrivateKey)
     key = ec.generate_private_key(ec.SECP256R1())
     builder = _builder(subject, authority.subject, key, lasts)
-    for extension in extensions:
+    # Python 3.13 refuses a certificate that does not name its authority's key.
+    signed_by = x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key())
+    for extension in (*extensions, signed_by):
         builder = builder.add_extension(extension, critical=False)
     certificate = builder.sign(signer, hashes.SHA256())
     return certificate.public_bytes(serialization.Encoding.PEM), _pem(key)
