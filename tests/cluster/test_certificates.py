@@ -11,15 +11,20 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from prometheus_client.parser import text_string_to_metric_families
 
+from apps.accounts.oidc import wire
 from apps.cluster.errors import Unreachable
 from apps.cluster.gateway import certificates, client, following
+from apps.cluster.gateway.client_cert_gateway import KeyedGateway
 from apps.cluster.models import Cluster
+from apps.cluster.specs import ClientKey
+from apps.metering.telemetry.rules.sources.web import Access, Web
 from portal.config import Config
 from portal.operate import certificates as checks
 from portal.operate import exposition
@@ -73,10 +78,10 @@ class Way:
 
     @contextmanager
     def server(
-        self, *, lasts: timedelta = LONG, address: str = "127.0.0.1", asks: bool = False
+        self, *, lasts: timedelta = LONG, address: str = "127.0.0.1", asks: bool = False, **how: bool
     ) -> Iterator[int]:
         """Its port. `asks`: it looks at the client's certificate during the handshake."""
-        certificate, key = pki.server(self.own, "north", address, lasts=lasts)
+        certificate, key = pki.server(self.own, "north", address, lasts=lasts, **how)
         place = self.folder / "served.pem"
         place.write_bytes(certificate + key)
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=self.own.cert("ca"))
@@ -147,6 +152,26 @@ def test_which_check_of_the_server_failed_is_said(
     assert said.startswith("The cluster does not answer: ")
     assert said.endswith(words)
     assert "127.0.0.1" not in said
+
+
+def test_a_certificate_that_kubectl_accepts_is_accepted(way: Way, settings: Any) -> None:
+    """RULE: by calls, streams, a client's key, telemetry and sign-in alike. Python 3.13 and later refuse by
+    themselves one that does not name its authority's key, as those of Amazon EKS and MicroK8s do not.
+    """
+    settings.CONFIG = settings.CONFIG.model_copy(update={"cluster_addresses": "127.0.0.0/8"})
+    authority = way.own.cert("ca").read_bytes()
+    certificate, key = pki.client(way.own, "allotment", "operators")
+    with way.server(names_authority=False) as port:
+        url = f"https://127.0.0.1:{port}"
+        path = way.kubeconfig(port)
+        asked = client.for_kubeconfig(path)
+        known = asked._api.configuration
+        registered = client.for_text(Path(path).read_text())
+        keyed = KeyedGateway(ClientKey(url, authority, certificate, key))
+        assert {each.server_version() for each in (asked, registered, keyed)} == {"v1.36.3"}
+        assert httpx.get(f"{url}/version", verify=following.trust_of(known)).status_code == 200
+        assert Web(Access(authority.decode())).get(url)
+        assert wire._client(str(way.own.cert("ca"))).get(url).status_code == 200
 
 
 def test_a_client_certificate_that_the_handshake_refuses_has_expired(way: Way) -> None:

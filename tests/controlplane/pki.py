@@ -83,25 +83,28 @@ def client(pki: MachinePki, user: str, group: str, *, lasts: dt.timedelta = _VAL
 
 
 def server(
-    pki: MachinePki, name: str, address: str, *, lasts: dt.timedelta = _VALIDITY
+    pki: MachinePki, name: str, address: str, *, lasts: dt.timedelta = _VALIDITY, names_authority: bool = True
 ) -> tuple[bytes, bytes]:
-    """A certificate for what serves at `address`, and its private key, as PEM; good from an hour ago."""
+    """A certificate for what serves at `address`, and its private key, as PEM; good from an hour ago. One that
+    does not name its authority's key is what Python 3.13 refuses by itself.
+    """
     usage = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH])
     reached = [x509.DNSName(name), x509.IPAddress(ipaddress.ip_address(address))]
-    return _signed(pki, _name(name), [usage, x509.SubjectAlternativeName(reached)], lasts)
+    more = [usage, x509.SubjectAlternativeName(reached)]
+    return _signed(pki, _name(name), more, lasts, names_authority=names_authority)
 
 
 def _signed(
-    pki: MachinePki, subject: x509.Name, extensions: Sequence[x509.ExtensionType], lasts: dt.timedelta
-) -> tuple[bytes, bytes]:
+    pki: MachinePki, subject: x509.Name, extensions: Sequence[x509.ExtensionType], lasts: dt.timedelta,
+    *, names_authority: bool = True,
+) -> tuple[bytes, bytes]:  # fmt: skip
     authority = x509.load_pem_x509_certificate(pki.cert("ca").read_bytes())
     signer = serialization.load_pem_private_key(pki.key("ca").read_bytes(), None)
     assert isinstance(signer, ec.EllipticCurvePrivateKey)
     key = ec.generate_private_key(ec.SECP256R1())
     builder = _builder(subject, authority.subject, key, lasts)
-    # Python 3.13 refuses a certificate that does not name its authority's key.
     signed_by = x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key())
-    for extension in (*extensions, signed_by):
+    for extension in (*extensions, *([signed_by] if names_authority else [])):
         builder = builder.add_extension(extension, critical=False)
     certificate = builder.sign(signer, hashes.SHA256())
     return certificate.public_bytes(serialization.Encoding.PEM), _pem(key)

@@ -4,7 +4,6 @@ Redirects are never followed, answers are small and soon, and every address is h
 """
 
 import json
-import ssl
 import threading
 import time
 from collections.abc import Mapping
@@ -16,6 +15,7 @@ from urllib.parse import quote, urlsplit
 import httpx
 import jwt
 
+from apps import tls
 from apps.accounts.oidc.providers import LOOPBACK, Provider
 from apps.errors import DomainError, NotAllowed
 
@@ -179,7 +179,7 @@ def _asked(provider: Provider, method: str, address: str, **more: Any) -> httpx.
 
 @cache
 def _client(ca_file: str) -> httpx.Client:
-    trusted = ssl.create_default_context(cafile=ca_file) if ca_file else True
+    trusted = tls.trusting(file=ca_file) if ca_file else True
     return httpx.Client(verify=trusted, timeout=SECONDS, follow_redirects=False, trust_env=not ca_file)
 
 

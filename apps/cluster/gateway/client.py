@@ -27,7 +27,7 @@ from apps.cluster.gateway import answers, calls, executing, following, forwardin
 from apps.cluster.gateway.addresses import server_problem
 from apps.cluster.gateway.calls import Call
 from apps.cluster.gateway.certificates import endpoint_of, own_of
-from apps.cluster.gateway.connecting import OnceMore, keep_out
+from apps.cluster.gateway.connecting import OnceMore, settle
 from apps.cluster.gateway.watch_stream import KubernetesWatch
 from apps.cluster.objects.kinds import ACCESS_REVIEW, KINDS, TOKEN_REQUEST, KindInfo
 from apps.cluster.objects.names import MANAGER
@@ -55,8 +55,7 @@ class KubernetesGateway:
         self._pool: urllib3.PoolManager = api.rest_client.pool_manager
         # Behind a proxy of the operator's own (HTTPS_PROXY) the proxy decides where a connection leads.
         self._is_guarded = is_guarded and not isinstance(self._pool, urllib3.ProxyManager)
-        if self._is_guarded:
-            keep_out(self._pool)
+        settle(self._pool, is_guarded=self._is_guarded)
         self._quiet_until = 0.0
 
     def apply(self, manifest: Manifest, *, force: bool = False, dry_run: bool = False) -> Body:

@@ -9,9 +9,10 @@ import ssl
 
 import urllib3
 
+from apps import tls
 from apps.cluster.errors import Unreachable
 from apps.cluster.gateway.client import KubernetesGateway
-from apps.cluster.gateway.connecting import keep_out
+from apps.cluster.gateway.connecting import settle
 from apps.cluster.objects.names import MANAGER
 from apps.cluster.specs import ClientKey, Endpoint
 
@@ -28,7 +29,7 @@ class KeyedGateway(KubernetesGateway):
         once = urllib3.Retry(1, read=False, redirect=False, respect_retry_after_header=False)
         self._pool = urllib3.PoolManager(ssl_context=_context(key), maxsize=_CONNECTIONS, retries=once)
         # Where it answers, `api_host`, came over REST.
-        keep_out(self._pool)
+        settle(self._pool, is_guarded=True)
 
     @property
     def address(self) -> str:
@@ -49,7 +50,7 @@ def _context(key: ClientKey) -> ssl.SSLContext:
     try:
         with os.fdopen(os.dup(place), "wb") as written:
             written.write(key.certificate + b"\n" + key.private_key)
-        context = ssl.create_default_context(cadata=key.authority.decode())
+        context = tls.trusting(key.authority.decode())
         context.load_cert_chain(f"/proc/self/fd/{place}")
     except (ssl.SSLError, ValueError):
         # Without the cause: what it says of the key belongs in no log.

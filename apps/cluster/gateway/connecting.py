@@ -17,7 +17,9 @@ from django.conf import settings
 from urllib3 import HTTPSConnectionPool, PoolManager, Retry
 from urllib3.connection import HTTPSConnection
 from urllib3.exceptions import NewConnectionError, ReadTimeoutError
+from urllib3.util import create_urllib3_context
 
+from apps import tls
 from apps.cluster.gateway.addresses import address_problem
 
 
@@ -46,7 +48,23 @@ def judge(host: str, peer: str) -> None:
         raise Astray(f"The server {problem}, where no cluster may be.")
 
 
-class GuardedConnection(HTTPSConnection):
+class Connection(HTTPSConnection):
+    """Checks certificates as `apps.tls` says, by the files that are there as it connects."""
+
+    def connect(self) -> None:
+        """See urllib3, which makes such a context itself where none is given."""
+        given = self.ssl_context
+        if given is None:
+            self.ssl_context = tls.without_forms(create_urllib3_context(cert_reqs=self.cert_reqs))
+            if not (self.ca_certs or self.ca_cert_data):
+                self.ssl_context.load_default_certs()
+        try:
+            super().connect()
+        finally:
+            self.ssl_context = given
+
+
+class GuardedConnection(Connection):
     """Closed again where it leads astray."""
 
     def _new_conn(self) -> socket.socket:
@@ -59,15 +77,22 @@ class GuardedConnection(HTTPSConnection):
         return found
 
 
+class Pool(HTTPSConnectionPool):
+    """Makes no other connections."""
+
+    ConnectionCls = Connection
+
+
 class GuardedPool(HTTPSConnectionPool):
     """Makes no other connections."""
 
     ConnectionCls = GuardedConnection
 
 
-def keep_out(pool: PoolManager) -> None:
-    """From now on this pool connects over https alone, and guarded."""
-    pool.pool_classes_by_scheme = {"https": GuardedPool}
+def settle(pool: PoolManager, *, is_guarded: bool) -> None:
+    """From now on this pool makes our connections over https; a guarded one makes no others."""
+    ways = {} if is_guarded else pool.pool_classes_by_scheme
+    pool.pool_classes_by_scheme = {**ways, "https": GuardedPool if is_guarded else Pool}
 
 
 class _GuardedNetwork(httpcore.AnyIOBackend):

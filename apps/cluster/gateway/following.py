@@ -15,6 +15,7 @@ from typing import Any
 
 import httpx
 
+from apps import tls
 from apps.cluster.errors import Unreachable
 from apps.cluster.gateway import answers
 from apps.cluster.gateway.connecting import GuardedTransport
@@ -48,7 +49,7 @@ def trust_of(known: Any) -> ssl.SSLContext:
 
 @lru_cache(maxsize=64)
 def _trust(known: Any, _changed: tuple[int, ...]) -> ssl.SSLContext:
-    trust = ssl.create_default_context(cafile=known.ssl_ca_cert, cadata=known.ca_cert_data)
+    trust = tls.trusting(known.ca_cert_data, file=known.ssl_ca_cert)
     trust.check_hostname = known.verify_ssl and known.assert_hostname is not False
     if not known.verify_ssl:
         trust.verify_mode = ssl.CERT_NONE

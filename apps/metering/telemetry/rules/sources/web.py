@@ -2,7 +2,6 @@
 
 import logging
 import re
-import ssl
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from pathlib import Path
 import httpx
 import orjson
 
+from apps import tls
 from apps.errors import clipped
 from apps.metering.telemetry.rules.sources.limits import MOST_BYTES
 from apps.metering.telemetry.rules.sources.reading import SourceSilent
@@ -51,8 +51,9 @@ class Web:
     """GET of whole answers. Follows no redirect: a source is where its operator says it is."""
 
     def __init__(self, access: Access) -> None:
-        trust = ssl.create_default_context(cadata=access.authority or None)
-        self._client = httpx.Client(verify=trust, timeout=_LIMITS, limits=_CONNECTIONS)
+        self._client = httpx.Client(
+            verify=tls.trusting(access.authority or None), timeout=_LIMITS, limits=_CONNECTIONS
+        )
         self._token_file = access.token_file
 
     def close(self) -> None:
