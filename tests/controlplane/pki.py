@@ -85,8 +85,8 @@ def client(pki: MachinePki, user: str, group: str, *, lasts: dt.timedelta = _VAL
 def server(
     pki: MachinePki, name: str, address: str, *, lasts: dt.timedelta = _VALIDITY, names_authority: bool = True
 ) -> tuple[bytes, bytes]:
-    """A certificate for what serves at `address`, and its private key, as PEM; good from an hour ago. One that
-    does not name its authority's key is what Python 3.13 refuses by itself.
+    """A certificate for what serves at `address`, and its private key, as PEM; good from an hour ago. Python
+    3.13 refuses by itself one that does not name its authority's key.
     """
     usage = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH])
     reached = [x509.DNSName(name), x509.IPAddress(ipaddress.ip_address(address))]
