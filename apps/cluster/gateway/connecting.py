@@ -17,7 +17,7 @@ from django.conf import settings
 from urllib3 import HTTPSConnectionPool, PoolManager, Retry
 from urllib3.connection import HTTPSConnection
 from urllib3.exceptions import NewConnectionError, ReadTimeoutError
-from urllib3.util import create_urllib3_context
+from urllib3.util.ssl_ import create_urllib3_context, resolve_cert_reqs
 
 from apps import tls
 from apps.cluster.gateway.addresses import address_problem
@@ -55,7 +55,8 @@ class Connection(HTTPSConnection):
         """See urllib3, which makes such a context itself where none is given."""
         given = self.ssl_context
         if given is None:
-            self.ssl_context = tls.without_forms(create_urllib3_context(cert_reqs=self.cert_reqs))
+            made = create_urllib3_context(cert_reqs=resolve_cert_reqs(self.cert_reqs))
+            self.ssl_context = tls.without_forms(made)
             if not (self.ca_certs or self.ca_cert_data):
                 self.ssl_context.load_default_certs()
         try:
