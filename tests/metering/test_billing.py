@@ -66,6 +66,19 @@ def test_a_month_is_billed_to_its_end_and_the_next_one_from_its_beginning(row: W
     assert spend("12")[0] == Decimal("0.42")
 
 
+def test_the_tenants_of_many_workloads_are_asked_for_in_parts(
+    cast: Cast, row: Workload, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    others = [make_workload(tenant, cast.rosa, cast.offer) for tenant in (cast.speech, cast.genomics)]
+    rows = [row, *others]
+    for number, each in enumerate(rows):
+        held(each, AT, AT + HOUR, str(number))
+    monkeypatch.setattr(pricing_run, "AT_ONCE", 2)
+    pricing_run.bill([each.pk for each in rows], now=AT + HOUR)
+    spent = dict(Spend.objects.values_list("tenant__slug", "money"))
+    assert spent == dict.fromkeys(("vision", "speech", "genomics"), Decimal("0.42"))
+
+
 def preempt(row: Workload, at: datetime) -> None:
     WorkloadEvent.objects.create(
         workload=row, at=at, source="kueue", type="Warning", reason="Preempted", message="taken back"
