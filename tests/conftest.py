@@ -4,9 +4,11 @@ import gc
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 from django.contrib.auth.hashers import Argon2PasswordHasher
+from django.db.models.sql.compiler import SQLCompiler
 from django.http import HttpResponse
 from django.test import Client
 
@@ -58,6 +60,27 @@ class Cast:
     speech: Tenant
     genomics: Tenant
     offer: Offer
+
+
+BuiltFromNow = Callable[[], list[str]]
+
+
+@pytest.fixture
+def built_from_now(monkeypatch: pytest.MonkeyPatch) -> BuiltFromNow:
+    """Called, it answers a list that grows by the model of each statement that Django builds from then on."""
+
+    def begin() -> list[str]:
+        built: list[str] = []
+        build = SQLCompiler.as_sql
+
+        def counted(self: SQLCompiler, *args: Any, **kwargs: Any) -> Any:
+            built.append(str(self.query.model))
+            return build(self, *args, **kwargs)
+
+        monkeypatch.setattr(SQLCompiler, "as_sql", counted)
+        return built
+
+    return begin
 
 
 def as_actor(user: User) -> Actor:

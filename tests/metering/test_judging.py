@@ -10,8 +10,8 @@ from apps.metering.findings.selectors import verdicts
 from apps.metering.findings.services import lifecycle
 from apps.metering.models import Device, Finding, Judgement, Sample
 from apps.workloads.models import Workload
-from apps.workloads.specs import Kind
-from tests.conftest import Cast
+from apps.workloads.specs import Kind, Phase
+from tests.conftest import BuiltFromNow, Cast
 from tests.factories import make_offer, make_quota, make_workload
 from tests.metering.traced import HOUR, NOW, running, seen
 
@@ -40,6 +40,19 @@ def test_a_device_that_never_did_anything_is_a_hoarder(job: Workload) -> None:
     assert ends == NOW.timestamp()
     assert 3.5 * 3600 < ends - begins <= 5 * 3600
     assert found.devices[0].figures.sm == 0.0
+
+
+def test_judging_once_more_builds_no_statement_anew(job: Workload, built_from_now: BuiltFromNow) -> None:
+    running(job, since=NOW - 5 * HOUR)
+    seen("GPU-1-0", NOW - 5 * HOUR, NOW, busy=True)
+    Workload.objects.update(phase=Phase.RUNNING)
+    for _ in range(2):
+        lifecycle.judge_one(job.pk, now=NOW)
+    built = built_from_now()
+    judged = lifecycle.judge_one(job.pk, now=NOW)
+    assert judged is not None
+    assert judged.labels == (Label.HEALTHY,)
+    assert built == []
 
 
 def test_an_instance_is_joined_by_its_own_uuid(cast: Cast) -> None:

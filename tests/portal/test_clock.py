@@ -1,12 +1,10 @@
 """Of several clocks one sends; another goes on where it ends."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 from django.conf import settings
 from django.db import OperationalError, connection
-from django.db.models.sql.compiler import SQLCompiler
 from django.test.utils import CaptureQueriesContext
 from kombu.exceptions import OperationalError as BrokerAway
 
@@ -16,6 +14,7 @@ from apps.web.stores import outage, telling
 from portal import rounds
 from portal.celery import app
 from portal.clock import LedScheduler
+from tests.conftest import BuiltFromNow
 
 pytestmark = pytest.mark.django_db
 
@@ -122,18 +121,11 @@ def fail(error: Exception) -> None:
     ],
 )
 def test_a_tick_with_nothing_to_do_builds_no_statement_anew(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, task: str, most: int
+    cluster: Cluster, built_from_now: BuiltFromNow, task: str, most: int
 ) -> None:
     app.loader.import_default_modules()
     app.tasks[task].run()
-    built: list[str] = []
-    build = SQLCompiler.as_sql
-
-    def counted(self: SQLCompiler, *args: Any, **kwargs: Any) -> Any:
-        built.append(str(self.query.model))
-        return build(self, *args, **kwargs)
-
-    monkeypatch.setattr(SQLCompiler, "as_sql", counted)
+    built = built_from_now()
     with CaptureQueriesContext(connection) as asked:
         app.tasks[task].run()
     assert built == []

@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from django.conf import settings
-from django.db.models import Count, Min, Q, QuerySet, Sum
+from django.db.models import Count, Min, Q, QuerySet, Sum, UUIDField
 
 from apps.accounts.specs import Actor
 from apps.metering.findings.rules.idle_policy import Policy, for_workload
@@ -15,6 +15,7 @@ from apps.metering.findings.rules.messages import Said
 from apps.metering.findings.rules.money import RECOVERED
 from apps.metering.models import Allocation, Finding, IdlePolicy
 from apps.metering.specs import FindingKind, FindingPhase, IdleMode, Origin
+from apps.prepared import Prepared
 from apps.tenants.models import Tenant
 from apps.tenants.selectors import seen_by
 from apps.web.requests.lookups import by_id
@@ -76,7 +77,10 @@ def url_of(row: Finding) -> str:
 
 def policy_row(tenant: Tenant) -> IdlePolicy:
     """The stored policy of a tenant; one not stored yet has the defaults."""
-    return IdlePolicy.objects.filter(tenant=tenant).first() or IdlePolicy(tenant=tenant)
+    return _POLICY.first(tenant.pk) or IdlePolicy(tenant=tenant)
+
+
+_POLICY = Prepared(lambda pk: IdlePolicy.objects.filter(tenant__pk=pk), UUIDField())
 
 
 def policy_of(tenant: Tenant) -> Policy:

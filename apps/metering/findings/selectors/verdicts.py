@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from statistics import fmean, median
 from typing import Any
 
-from django.db.models import Q, QuerySet
+from django.db.models import BigIntegerField, CharField, DateTimeField, Q, QuerySet, UUIDField
 
 from apps.metering.detector import gpu_models, trace, usage
 from apps.metering.detector import judge as detector
@@ -22,6 +22,7 @@ from apps.metering.detector.sizing import Need
 from apps.metering.findings.rules.idle_policy import Policy
 from apps.metering.ledger.selectors.sample_times import Micros
 from apps.metering.models import Allocation, Device, Sample
+from apps.prepared import Prepared
 from apps.quotas.models import Offer
 from apps.quotas.specs import SharingMode
 from apps.workloads.models import Workload
@@ -112,7 +113,7 @@ NOTHING = Judged((Finding.UNKNOWN,), ())
 
 def judge(row: Workload, policy: Policy, *, now: datetime) -> Judged | None:
     """The verdict on what a workload holds at `now`; None while that is nothing, or not for long enough."""
-    return judge_held(row.allocations.filter(ended_at=None), policy, now=now, kind=str(row.kind))
+    return judge_held(_HELD(row.pk), policy, now=now, kind=str(row.kind))
 
 
 def judge_ended(row: Workload, policy: Policy) -> Judged | None:
@@ -120,18 +121,27 @@ def judge_ended(row: Workload, policy: Policy) -> Judged | None:
     if row.ended_at is None:
         return None
     last = row.allocations.filter(ended_at__gte=row.ended_at - TOGETHER)
-    return judge_held(last, policy, now=row.ended_at, kind=str(row.kind))
+    return judge_held(list(measured(last)), policy, now=row.ended_at, kind=str(row.kind))
+
+
+def measured(rows: QuerySet[Allocation]) -> QuerySet[Allocation]:
+    """Of these the devices, with what judging asks of them. Cores are not judged: nobody measures what they
+    do.
+    """
+    return rows.exclude(share_numerator=0).order_by("device").select_related("tenant", "offer__flavor")
+
+
+_HELD = Prepared(lambda pk: measured(Allocation.objects.filter(workload__pk=pk, ended_at=None)), UUIDField())
 
 
 def judge_held(
-    rows: QuerySet[Allocation], policy: Policy, *, now: datetime, kind: str = "job"
+    held: Sequence[Allocation], policy: Policy, *, now: datetime, kind: str = "job"
 ) -> Judged | None:
-    """The verdict on the devices of one workload, or of one claim or pod made with kubectl; None as for
-    `judge`, and where no offer is like a device. Cores are not judged: nobody measures what they do.
+    """The verdict on the devices (`measured`) of one workload, or of one claim or pod made with kubectl; None
+    as for `judge`, and where no offer is like a device.
 
     RULE: nobody says what is made with kubectl for, so it is judged as a job.
     """
-    held = list(rows.exclude(share_numerator=0).order_by("device").select_related("tenant", "offer__flavor"))
     young = min(YOUNG, timedelta(seconds=policy.idle_seconds))
     is_new = not held or max(each.started_at for each in held) > now - young
     if is_new or any(each.offer is None for each in held):
@@ -248,14 +258,22 @@ def _rows(held: Allocation, now: datetime) -> list[Sequence[Any]]:
     if not held.device_uuid:
         return []
     begins = max(held.started_at, now - WINDOW)
-    whole = Q(uuid=held.device_uuid, gpu_instance=-1)
-    devices = Device.objects.filter(
-        whole | Q(instance_uuid=held.device_uuid), cluster=held.cluster_id, last_seen_at__gt=begins
-    )
-    rows = Sample.objects.filter(
-        device_id__in=list(devices.values_list("pk", flat=True)), ts__gt=begins, ts__lte=now
-    )
-    return list(rows.order_by("ts").values_list(*COLUMNS))
+    return _SAMPLES(_DEVICES(held.device_uuid, held.cluster_id, begins), begins, now)
+
+
+def _devices(uuid: Any, cluster: Any, since: Any) -> QuerySet[Device, int]:
+    whole = Q(uuid=uuid, gpu_instance=-1)
+    rows = Device.objects.filter(whole | Q(instance_uuid=uuid), cluster__pk=cluster, last_seen_at__gt=since)
+    return rows.values_list("pk", flat=True)
+
+
+def _samples(devices: Any, since: Any, until: Any) -> QuerySet[Sample, Any]:
+    rows = Sample.objects.filter(device__pk__in=devices, ts__gt=since, ts__lte=until)
+    return rows.order_by("ts").values_list(*COLUMNS)
+
+
+_DEVICES = Prepared(_devices, CharField(), UUIDField(), DateTimeField())
+_SAMPLES = Prepared(_samples, BigIntegerField(), DateTimeField(), DateTimeField())
 
 
 def _sample(values: Sequence[Any]) -> trace.Sample:

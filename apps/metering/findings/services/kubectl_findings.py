@@ -15,7 +15,7 @@ from apps.metering.findings.rules.idle_policy import Policy
 from apps.metering.findings.selectors import finding_selectors as selectors
 from apps.metering.findings.selectors import verdicts
 from apps.metering.findings.selectors.verdicts import Judged
-from apps.metering.findings.services import lifecycle
+from apps.metering.findings.services import judgements, lifecycle
 from apps.metering.models import Allocation, Finding, KubectlJudgement
 from apps.metering.specs import FindingKind, FindingPhase, Origin
 from apps.prepared import Prepared
@@ -32,7 +32,7 @@ def judge_due(*, now: datetime, budget: float = BUDGET) -> int:
     close_ended(now=now)
 
     def put_off(uid: str) -> None:
-        _keep(uid, now, lifecycle.EVERY)
+        _keep(uid, now, judgements.EVERY)
 
     return lifecycle.each_due(_due(now), lambda uid: judge_one(uid, now=now), put_off, budget=budget)
 
@@ -46,9 +46,9 @@ def judge_one(uid: str, *, now: datetime) -> Judged | None:
     if made is None:
         return None
     policy = selectors.policy_told(made.tenant)
-    judged = verdicts.judge_held(rows, policy, now=now)
+    judged = verdicts.judge_held(list(verdicts.measured(rows)), policy, now=now)
     if judged is None:
-        _keep(uid, now, lifecycle.EVERY)
+        _keep(uid, now, judgements.EVERY)
     else:
         record(made, judged, policy, now=now)
     return judged
@@ -71,7 +71,7 @@ def record(made: Allocation, judged: Judged, policy: Policy, *, now: datetime) -
     if judged.is_known:
         kinds = [kind for kind in lifecycle.kinds_of(judged) if kind in KINDS]
         lifecycle.settle(known, kinds, judged, policy, of=made, now=now)
-    _keep(made.claim_uid, now, lifecycle.ATTENTIVE if known else lifecycle.EVERY)
+    _keep(made.claim_uid, now, judgements.ATTENTIVE if known else judgements.EVERY)
 
 
 def close_ended(*, now: datetime) -> None:
@@ -106,7 +106,7 @@ def _due(now: datetime) -> list[str]:
     held = set(_HELD())
     due = dict(_JUDGED()) if held else {}
     waiting = sorted((due.get(uid, _NEVER), uid) for uid in held)
-    return [uid for at, uid in waiting if at <= now][: lifecycle.MOST]
+    return [uid for at, uid in waiting if at <= now][: judgements.MOST]
 
 
 def _keep(uid: str, now: datetime, wait: timedelta) -> None:

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import DateTimeField, F, Q, QuerySet
+from django.db.models import DateTimeField, Q, QuerySet, UUIDField
 
 from apps.cluster.objects.conditions import condition
 from apps.metering.detector import usage
@@ -27,9 +27,9 @@ from apps.metering.findings.selectors import blocking, evidence, verdicts
 from apps.metering.findings.selectors import finding_selectors as selectors
 from apps.metering.findings.selectors.blocking import Blocked
 from apps.metering.findings.selectors.verdicts import Judged
-from apps.metering.findings.services import countdown, measuring
+from apps.metering.findings.services import countdown, judgements, measuring
 from apps.metering.ledger.services import invalidation
-from apps.metering.models import Allocation, Finding, Judgement
+from apps.metering.models import Allocation, Finding
 from apps.metering.specs import FindingKind, FindingPhase, IdleMode
 from apps.notices.specs import Kind
 from apps.prepared import Prepared, PreparedUpdate
@@ -41,14 +41,8 @@ from apps.workloads.specs import Badge, Idleness, Phase
 
 CONFIRMED_AFTER = timedelta(minutes=5)
 REMEMBERED = timedelta(days=30)
-EVERY, ATTENTIVE, COUNTING = timedelta(minutes=10), timedelta(minutes=5), timedelta(seconds=55)
-"""How soon a workload is judged again: usually, while a finding is open, while a countdown runs; never later
-than a quarter of its policy's window.
-"""
-SLACK = timedelta(seconds=5)
-"""Due a moment before the tick that is to judge it: a moment after it is a minute late."""
-MOST, BUDGET = 500, 10.0
-"""Workloads and seconds of one slice; what is left over comes first in the next."""
+BUDGET = 10.0
+"""Seconds of one slice; what is left over comes first in the next."""
 RELATED = ("tenant__department", "owner", "offer__flavor", "cluster")
 _log = logging.getLogger(__name__)
 Due = TypeVar("Due", UUID, str)
@@ -60,8 +54,8 @@ def judge_due(*, now: datetime, budget: float = BUDGET) -> int:
     at most; answers how many. One that fails is logged, and tried again when it is due next.
     """
     close_ended(now=now)
-    put_off = partial(_put_off, wait=EVERY, now=now)
-    return each_due(_DUE(now), lambda pk: judge_one(pk, now=now), put_off, budget=budget)
+    put_off = partial(judgements.put_off, wait=judgements.EVERY, now=now)
+    return each_due(judgements.due(now), lambda pk: judge_one(pk, now=now), put_off, budget=budget)
 
 
 def each_due(
@@ -87,11 +81,13 @@ def each_due(
 
 def judge_one(pk: UUID, *, now: datetime) -> Judged | None:
     """Judges one workload and keeps what follows; None where there is nothing to judge yet."""
-    row = Workload.objects.select_related(*RELATED).get(pk=pk)
+    row = _ROW.first(pk)
+    if row is None:
+        return None
     policy = selectors.policy_for(row)
     judged = verdicts.judge(row, policy, now=now)
-    if judged is None and not Finding.objects.filter(workload=row, closed_at=None).exists():
-        _put_off(pk, wait=_wait(EVERY, policy), now=now)
+    if judged is None and not _OPEN(pk):
+        judgements.put_off(pk, wait=judgements.wait(judgements.EVERY, policy), now=now)
     elif judged is None:
         record(pk, verdicts.NOTHING, policy, now=now)
     else:
@@ -103,7 +99,22 @@ def locked(pk: UUID) -> Workload | None:
     """The workload's row, locked: whoever writes a finding of it takes this first, then the finding, so that
     writers wait for each other and never in a circle.
     """
-    return Workload.objects.select_for_update(of=("self",)).select_related(*RELATED).filter(pk=pk).first()
+    return _LOCKED.first(pk)
+
+
+_ROW = Prepared(lambda pk: Workload.objects.select_related(*RELATED).filter(pk=pk), UUIDField())
+_LOCKED = Prepared(
+    lambda pk: Workload.objects.select_for_update(of=("self",)).select_related(*RELATED).filter(pk=pk),
+    UUIDField(),
+)
+_OPEN = Prepared(
+    lambda pk: Finding.objects.filter(workload__pk=pk, closed_at=None).values_list("pk", flat=True)[:1],
+    UUIDField(),
+)
+_OPEN_LOCKED = Prepared(
+    lambda pk: Finding.objects.select_for_update(of=("self",)).filter(workload__pk=pk, closed_at=None),
+    UUIDField(),
+)
 
 
 @transaction.atomic
@@ -116,8 +127,7 @@ def record(pk: UUID, judged: Judged, policy: Policy, *, now: datetime) -> None:
     row = locked(pk)
     if row is None or row.suspended or row.phase != Phase.RUNNING:
         return
-    rows = Finding.objects.select_for_update(of=("self",)).filter(workload=row, closed_at=None)
-    known = {FindingKind(each.kind): each for each in rows}
+    known = {FindingKind(each.kind): each for each in _OPEN_LOCKED(pk)}
     for each in known.values():
         each.workload, each.tenant = row, row.tenant
     if judged.is_known:
@@ -236,38 +246,14 @@ def kinds_of(judged: Judged) -> list[FindingKind]:
     return [FindingKind(str(label)) for label in judged.labels if label is not Label.HEALTHY]
 
 
-def _due(now: Any) -> QuerySet[Workload, UUID]:
-    rows = Workload.objects.filter(phase=Phase.RUNNING, suspended=False, deleted_at=None)
-    due = rows.filter(Q(judgement=None) | Q(judgement__due_at__lte=now))
-    ordered = due.order_by(F("judgement__due_at").asc(nulls_first=True))
-    return ordered.values_list("pk", flat=True)[:MOST]
-
-
-_DUE = Prepared(_due, DateTimeField())
-
-
-def _put_off(pk: UUID, *, wait: timedelta, now: datetime) -> None:
-    Judgement.objects.update_or_create(
-        workload_id=pk, defaults={"judged_at": now, "due_at": now + wait, "labels": []}
-    )
-
-
-def _wait(usual: timedelta, policy: Policy) -> timedelta:
-    return min(usual, timedelta(seconds=policy.idle_seconds / 4) - SLACK)
-
-
 def _keep_judgement(
     row: Workload, judged: Judged, findings: Iterable[Finding], policy: Policy, *, now: datetime
 ) -> None:
     rows = [each for each in findings if each.closed_at is None]
-    wait = COUNTING if any(each.stops_at for each in rows) else ATTENTIVE if rows else EVERY
-    values = {
-        "judged_at": now,
-        "due_at": now + _wait(wait, policy),
-        "labels": [str(label) for label in judged.labels],
-        "seen_until": judged.seen_until,
-    }
-    Judgement.objects.update_or_create(workload=row, defaults=values)
+    usual = judgements.ATTENTIVE if rows else judgements.EVERY
+    wait = judgements.wait(judgements.COUNTING if any(each.stops_at for each in rows) else usual, policy)
+    labels = [str(label) for label in judged.labels]
+    judgements.keep(row.pk, labels, judged.seen_until, wait=wait, now=now)
 
 
 def rename_idle_finding(known: dict[FindingKind, Finding], kind: FindingKind) -> Finding | None:

@@ -6,11 +6,13 @@ from datetime import datetime
 from uuid import UUID
 
 from django.db import transaction
+from django.db.models import UUIDField
 
 from apps.accounts.specs import Actor
 from apps.audit import services as audit
 from apps.cluster.objects.conditions import Condition, set_condition
 from apps.errors import Conflict
+from apps.prepared import Prepared
 from apps.quotas.models import Offer
 from apps.workloads.changes.services import telling, writing
 from apps.workloads.lifecycle.selectors import admission_check
@@ -26,8 +28,7 @@ def record_finding(*, workload_id: UUID, found: Idleness, now: datetime) -> bool
     """Keeps what metering found of a workload's use; answers whether anything changed. No generation: nobody
     asked for it. What does not run holds no badge. The lease's end is another column and stays.
     """
-    rows = Workload.objects.select_for_update(of=("self",)).select_related("tenant")
-    row = rows.filter(pk=workload_id, deleted_at=None).first()
+    row = _LOCKED.first(workload_id)
     if row is None:
         return False
     seen = found if row.phase == Phase.RUNNING and not row.suspended else Idleness()
@@ -43,6 +44,16 @@ def record_finding(*, workload_id: UUID, found: Idleness, now: datetime) -> bool
     row.save(update_fields=["badges", "idle_stops_at", "idle", "gpu_idle_since", "updated_at"])
     telling.tell(row, parts=PARTS)
     return True
+
+
+_LOCKED = Prepared(
+    lambda pk: (
+        Workload.objects.select_for_update(of=("self",))
+        .select_related("tenant")
+        .filter(pk=pk, deleted_at=None)
+    ),
+    UUIDField(),
+)
 
 
 @transaction.atomic
