@@ -44,6 +44,7 @@ def test_a_device_that_never_did_anything_is_a_hoarder(job: Workload) -> None:
 
 @pytest.mark.both_databases
 def test_judging_once_more_builds_no_statement_anew(job: Workload, built_from_now: BuiltFromNow) -> None:
+    assert lifecycle.judge_one(job.pk, now=NOW - HOUR) is None
     running(job, since=NOW - 5 * HOUR)
     seen("GPU-1-0", NOW - 5 * HOUR, NOW, busy=True)
     Workload.objects.update(phase=Phase.RUNNING)
