@@ -1,5 +1,7 @@
 """Of several clocks one sends; another goes on where it ends."""
 
+import time
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -59,6 +61,20 @@ def test_one_of_two_clocks_sends_and_the_other_goes_on_when_it_closes(tmp_path: 
     second._leader._asked = float("-inf")
     turn(second)
     assert set(second.sent) == set(first.sent)
+
+
+def test_a_clock_sleeps_until_something_is_due(tmp_path: Path) -> None:
+    clock = Counting(tmp_path / "clock")
+    for entry in clock.schedule.values():
+        entry.last_run_at = entry.default_now()
+    soon = clock.schedule["clock.round"]
+    soon.last_run_at -= soon.schedule.run_every - timedelta(seconds=0.1)
+    clock._heap, looks = None, 0
+    while not clock.sent:
+        time.sleep(max(0.0, clock.tick()))
+        looks += 1
+    assert clock.sent == ["clock.round"]
+    assert looks <= 5
 
 
 def test_a_part_of_a_round_that_fails_holds_up_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
