@@ -29,14 +29,15 @@ def collect_allocations() -> None:
     """Every cluster; a silent one keeps what was last known of it.
 
     RULE: priced at a moment after it was read. What ended meanwhile is touched by no later tick, and is
-    charged to its end now.
+    charged to its end now. What holds on is priced once a minute, and billed at every tick: that is what a
+    budget may be overrun by.
     """
     for cluster in _CLUSTERS():
         with request_cache.scope():
             touched = collect(cluster, now=timezone.now())
         now = timezone.now()
-        pricing_run.price_workloads(touched, now=now)
-        pricing_run.bill(touched, now=now)
+        pricing_run.price_workloads(touched.changed | pricing_run.due(touched.steady, now=now), now=now)
+        pricing_run.bill(touched.workloads, now=now)
 
 
 @shared_task(name="metering.price_untold")  # type: ignore[untyped-decorator]

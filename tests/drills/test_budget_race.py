@@ -75,7 +75,7 @@ def a_tick(world: World, chance: random.Random) -> None:
             owner, pk = world.hints.pop(chance.randrange(len(world.hints)))
             world.reconcile(owner, pk)
     now = simulated(world)
-    metering.bill(collect(world.cluster, now=now), now=now)
+    metering.bill(collect(world.cluster, now=now).workloads, now=now)
 
 
 @pytest.mark.timeout(7200)

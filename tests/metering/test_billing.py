@@ -3,14 +3,13 @@
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
-from uuid import UUID
 
 import pytest
 from django.utils import timezone
 
 from apps.metering import periodic
 from apps.metering.allocations.rules.intervals import Interval
-from apps.metering.allocations.services.collect import collect
+from apps.metering.allocations.services.collect import Touched, collect
 from apps.metering.billing.rules import pricing
 from apps.metering.billing.rules.pricing import PricePeriod
 from apps.metering.billing.selectors import costs
@@ -122,13 +121,13 @@ def test_a_preemption_that_is_known_after_the_run_was_priced_is_priced_once_more
     Workload.objects.filter(pk=row.pk).update(phase=Phase.PENDING, updated_at=AT)
     held(row, AT - HOUR, ended)
     pricing_run.price_workloads([row.pk], now=AT)
-    assert collect(row.cluster, now=AT) == set()
+    assert collect(row.cluster, now=AT).workloads == set()
     preempt(row, ended)
-    assert collect(row.cluster, now=AT) == {row.pk}
+    assert collect(row.cluster, now=AT).changed == {row.pk}
     pricing_run.price_workloads([row.pk], now=AT)
     row.refresh_from_db()
     assert row.cost_last_refund_end == ended
-    assert collect(row.cluster, now=AT) == set()
+    assert collect(row.cluster, now=AT).workloads == set()
 
 
 def test_what_ends_while_a_tick_reads_is_charged_to_its_end(
@@ -137,10 +136,10 @@ def test_what_ends_while_a_tick_reads_is_charged_to_its_end(
     """No later tick touches it: what is missing of it now would be missing until its ledger is made."""
     ends: list[datetime] = []
 
-    def reads(_: object, **__: object) -> set[UUID]:
+    def reads(_: object, **__: object) -> Touched:
         ends.append(timezone.now())
         held(row, ends[0] - HOUR, ends[0])
-        return {row.pk}
+        return Touched({row.pk}, set())
 
     monkeypatch.setattr(periodic, "collect", reads)
     periodic.collect_allocations()

@@ -57,7 +57,7 @@ def tell(row: Workload, body: dict[str, Any], version: int) -> None:
 
 
 def gather(row: Workload, now: datetime) -> None:
-    pricing_run.price_workloads(collect(row.cluster, now=now), now=now)
+    pricing_run.price_workloads(collect(row.cluster, now=now).workloads, now=now)
     row.refresh_from_db()
 
 
@@ -80,7 +80,10 @@ def test_collecting_again_makes_nothing_new(row: Workload) -> None:
     assert row.cost_allocated == Decimal("0.42")
 
 
-def test_a_tick_asks_as_often_for_seven_workloads_as_for_one(cast: Cast, row: Workload) -> None:
+def test_a_tick_asks_as_often_for_seven_workloads_as_for_one(
+    cast: Cast, row: Workload, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pricing_run, "PRICED_EVERY", timedelta(0))
     alone = _asked_by_a_tick()
     for number in range(6):
         work = make_workload(cast.vision, cast.rosa, cast.offer, slug=f"more-{number}")
@@ -88,6 +91,22 @@ def test_a_tick_asks_as_often_for_seven_workloads_as_for_one(cast: Cast, row: Wo
     assert _asked_by_a_tick() == alone
     assert set(Workload.objects.values_list("cost_hourly", flat=True)) == {Decimal("0.42")}
     assert Allocation.objects.filter(ended_at=None).count() == 7
+
+
+def test_what_holds_on_is_priced_once_a_minute_and_what_changes_at_once(
+    row: Workload, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def tick(seconds: int) -> datetime | None:
+        monkeypatch.setattr(timezone, "now", lambda: AT + HOUR + timedelta(seconds=seconds))
+        periodic.collect_allocations()
+        row.refresh_from_db()
+        return row.cost_as_of
+
+    assert [tick(at) for at in (0, 15, 30, 45)] == [AT + HOUR] * 4
+    assert tick(60) == AT + HOUR + timedelta(minutes=1)
+    MirrorObject.objects.filter(kind__in=["ResourceClaim", "Pod"]).update(gone_at=AT + HOUR)
+    assert tick(75) == AT + HOUR + timedelta(seconds=75)
+    assert row.cost_hourly is None
 
 
 def _asked_by_a_tick() -> int:

@@ -91,7 +91,7 @@ def ledger(cast: Cast) -> dict[str, Fraction]:
 def test_three_claims_on_one_device_are_billed_their_parts_of_it(cast: Cast, thirds: list[Workload]) -> None:
     """RULE: the three together pay for one device, at its own price."""
     cluster = cast.vision.cluster
-    pricing_run.price_workloads(collect(cluster, now=AT + HOUR), now=AT + HOUR)
+    pricing_run.price_workloads(collect(cluster, now=AT + HOUR).workloads, now=AT + HOUR)
     thirds[0].refresh_from_db()
     assert (thirds[0].cost_hourly, thirds[0].cost_allocated) == (Decimal("1.11"), Decimal("1.11"))
     MirrorObject.objects.filter(kind="ResourceClaim").update(gone_at=AT + 2 * HOUR)

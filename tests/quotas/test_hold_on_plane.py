@@ -98,7 +98,7 @@ def test_a_spent_budget_holds_kubectls_work_too_and_a_raised_one_lets_it_go(hous
 
     def is_spent() -> bool:
         now = timezone.now()
-        metering.bill(collect(house.cluster, now=now), now=now)
+        metering.bill(collect(house.cluster, now=now).workloads, now=now)
         return hold_reason(house) == HoldReason.BUDGET
 
     house.until(is_spent, "the budget to be spent")

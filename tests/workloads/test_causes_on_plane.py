@@ -173,7 +173,7 @@ def test_a_spent_budget(house: House) -> None:
 
     def is_held() -> bool:
         now = timezone.now()
-        metering.bill(collect(house.cluster, now=now), now=now)
+        metering.bill(collect(house.cluster, now=now).workloads, now=now)
         return TenantQueue.objects.get(tenant=house.tenant).hold_reason == HoldReason.BUDGET
 
     house.until(is_held, "the budget to be spent")

@@ -149,7 +149,7 @@ def test_a_notebook_is_stopped_resumed_resized_and_deleted_without_a_trace(
     house.act("delete", row, keep_volumes=False)
     house.until(lambda: Workload.objects.get(pk=row.pk).deleted_at, "the deletion")
     assert house.left(row) == []
-    metering.price_workloads(collect(house.cluster, now=timezone.now()), now=timezone.now())
+    metering.price_workloads(collect(house.cluster, now=timezone.now()).workloads, now=timezone.now())
     held = Allocation.objects.filter(workload=row).order_by("started_at")
     assert [(a.share_numerator, a.share_denominator, a.ended_at is None) for a in held] == [(1, 7, False)] * 2
 

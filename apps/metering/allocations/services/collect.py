@@ -4,7 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from django.db import transaction
@@ -38,23 +38,36 @@ LATE = timedelta(hours=1)
 KNOWN_LATELY = timedelta(minutes=5)
 
 
-def collect(cluster: Cluster, *, now: datetime) -> set[UUID]:
+class Touched(NamedTuple):
+    """Workloads: those where what they hold changed, or what is given back of it, and those that hold on."""
+
+    changed: set[UUID]
+    steady: set[UUID]
+
+    @property
+    def workloads(self) -> set[UUID]:
+        """All of them."""
+        return self.changed | self.steady
+
+
+def collect(cluster: Cluster, *, now: datetime) -> Touched:
     """Bring the allocations of one cluster up to what the mirror says.
 
-    Answers the workloads that hold something, or held something not yet priced to its end or not yet known
-    to be refunded.
+    What ended counts as changed once, and for as long as its refund may not be known.
     """
     claims, pods, bare = _claims(cluster), _shares(cluster, now), _cores(cluster)
     held = {uid: claim.owner for uid, claim in claims.items()}
     held |= {pod.uid: owner for owner, pod in (*pods, *bare)}
     facts = claim_intervals.facts(claims.values()) + claim_intervals.share_facts(pod for _, pod in pods)
     facts += claim_intervals.core_facts(pod for _, pod in bare)
-    touched = _record(cluster, facts, _owners(held), now) | _close_lost(cluster, now)
+    changed, steady = _record(cluster, facts, _owners(held), now)
+    changed |= _close_lost(cluster, now)
     gpu_facts.observe(cluster, now=now)
     troubles = [*kubectl_holdings.unpriced(cluster, now=now), *_without_start(facts)]
     known = issues.report(cluster, troubles, now=now)
     issues.resolve(cluster, [TroubleKind.NO_PRICE, TroubleKind.NO_START], still=known, now=now)
-    return touched | _refunded_since(cluster, now) | _lost_with_their_gpu(cluster, now)
+    changed |= _refunded_since(cluster, now) | _lost_with_their_gpu(cluster, now)
+    return Touched(changed, steady - changed)
 
 
 def _without_start(facts: Iterable[Fact]) -> list[Trouble]:
@@ -252,11 +265,11 @@ _OWNERS = Prepared(
 
 
 @transaction.atomic
-def _record(cluster: Cluster, facts: list[Fact], owners: dict[str, Workload], now: datetime) -> set[UUID]:
+def _record(cluster: Cluster, facts: list[Fact], owners: dict[str, Workload], now: datetime) -> Touched:
     rows = _RECORDED(sorted({fact.claim_uid for fact in facts}))
     known = {(row.claim_uid, row.device): row for row in rows}
     devices = clusters.devices_by_name(cluster)
-    touched, changed, opened = set(), [], []
+    touched, spans, opened = Touched(set(), set()), [], []
     exclusive: dict[str, Allocation] = {}
     for fact in facts:
         owner, row = owners.get(fact.claim_uid), known.get((fact.claim_uid, fact.device))
@@ -265,22 +278,24 @@ def _record(cluster: Cluster, facts: list[Fact], owners: dict[str, Workload], no
         device = devices.get(fact.device)
         if row is None and _part(fact, device) is None:
             continue
-        touched.add(owner.pk)
         if row is None:
             row = _open(cluster, fact, owner, device)
             opened.append(row)
-            changed.append((ledger_facts.gpu_of(row), row.started_at, row.ended_at or now))
+            spans.append((ledger_facts.gpu_of(row), row.started_at, row.ended_at or now))
         elif fact.ended_at is not None:
             Allocation.objects.filter(pk=row.pk, ended_at=None).update(ended_at=fact.ended_at)
-            changed.append((ledger_facts.gpu_of(row), fact.ended_at, now))
+            spans.append((ledger_facts.gpu_of(row), fact.ended_at, now))
         else:
+            touched.steady.add(owner.pk)
             continue
+        touched.changed.add(owner.pk)
         if not fact.is_shared:
             exclusive[fact.device] = row
-    invalidation.mark(cluster, changed)
+    invalidation.mark(cluster, spans)
     if opened:
         gpu_facts.begin_with(cluster, opened, now=now)
-    return touched | turns.end_before_the_next(cluster, exclusive, devices)
+    touched.changed.update(turns.end_before_the_next(cluster, exclusive, devices))
+    return touched
 
 
 _RECORDED = Prepared(

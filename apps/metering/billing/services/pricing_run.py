@@ -1,9 +1,9 @@
 """Brings allocations and costs up to date, and hands down what a workload cost and a tenant spent."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -37,6 +37,8 @@ from apps.workloads.specs import Usage
 
 AT_ONCE = 100
 """Workloads that one tick prices anew, and whose tenants are asked for together."""
+PRICED_EVERY = timedelta(seconds=50)
+"""Between two prices of what holds on: each writes a row and tells a page, for the cost of some seconds."""
 NOBODY = UUID(int=0)
 """No workload's id: a list that is asked for has something in it."""
 
@@ -89,9 +91,23 @@ def _with_last_refund(
     return replace(usage, last_refund=amount(sum(costs, Fraction(0))), last_refund_end=ended)
 
 
+def due(steady: Collection[UUID], *, now: datetime) -> set[UUID]:
+    """Of workloads that hold on, those of which the price is older than `PRICED_EVERY`."""
+    asked = sorted(steady)
+    parts = (asked[first : first + AT_ONCE] for first in range(0, len(asked), AT_ONCE))
+    return set(steady).difference(*(_PRICED(part, now - PRICED_EVERY) for part in parts))
+
+
+_PRICED = Prepared(
+    lambda ids, since: Workload.objects.filter(pk__in=ids, cost_as_of__gt=since).values_list("pk", flat=True),
+    UUIDField(),
+    DateTimeField(),
+)
+
+
 def price_ended(rolled: Iterable[str], *, now: datetime) -> None:
     """Of these workloads, whose ledger was just made anew, those that hold nothing any more, and what their
-    tenants have spent. What is held is priced at every tick.
+    tenants have spent. What is held is priced every minute.
 
     RULE: the last minutes of what has ended, and a correction of it, come to the ledger after it was priced.
     """
