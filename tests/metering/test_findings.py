@@ -1,6 +1,6 @@
 """The life of findings: opened, confirmed, counted down, stopped, resolved; never without telemetry."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
 from uuid import UUID
 
@@ -113,6 +113,26 @@ def test_the_ledger_makes_the_idle_time_anew_and_only_what_is_new(job: Workload)
     DirtySpan.objects.all().delete()
     lifecycle.judge_one(job.pk, now=NOW + 10 * MINUTE)
     assert 1 <= DirtySpan.objects.count() <= 3
+
+
+def test_a_judgement_prices_what_has_reached_another_roll_up(
+    job: Workload, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """RULE: what the ledger learns of the roll-ups it had reached is priced when the ledger learns it."""
+    priced: list[datetime] = []
+    price_one = measuring.price_one
+
+    def prices(row: Finding, *, now: datetime) -> None:
+        priced.append(now)
+        price_one(row, now=now)
+
+    monkeypatch.setattr(measuring, "price_one", prices)
+    allocated = []
+    for minutes in range(3):
+        lifecycle.judge_one(job.pk, now=NOW + minutes * MINUTE)
+        allocated.append(Decimal(Finding.objects.get().evidence["allocated"]))
+    assert priced == [NOW, NOW + MINUTE]
+    assert allocated[1] == allocated[2] > allocated[0] > 0
 
 
 def test_it_is_resolved_when_it_works_again_and_comes_back_counted(job: Workload) -> None:

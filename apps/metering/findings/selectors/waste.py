@@ -57,13 +57,13 @@ def so_far(rows: Mapping[Finding, Iterable[str]], *, now: datetime) -> dict[Find
     for row in (each for each in rows if each.idle):
         at = max(now, _last(row))
         if row.workload_id is None:
-            charged[row] = [*charges.charges(selectors.held_by(row), *_window(row), now=at).values()]
+            charged[row] = [*charges.charges(selectors.held_by(row), *window(row), now=at).values()]
             continue
         # A workload's second finding is of another time: it is read beside other seconds.
         times[at, row.workload_id] += 1
         lots[at, times[at, row.workload_id]][row.workload_id] = row
     for (at, _), lot in lots.items():
-        found = charges.charges_each({pk: _window(row) for pk, row in lot.items()}, now=at)
+        found = charges.charges_each({pk: window(row) for pk, row in lot.items()}, now=at)
         charged |= {row: found[pk] for pk, row in lot.items()}
     return {row: _wasted(charged.get(row, ()), causes) for row, causes in rows.items()}
 
@@ -72,8 +72,10 @@ def _last(row: Finding) -> datetime:
     return datetime.fromtimestamp(row.idle[-1][1], UTC)
 
 
-def _window(row: Finding) -> tuple[datetime, datetime]:
-    """Whole roll-ups: a cut through one would give the finding a part of what is its own as a whole."""
+def window(row: Finding) -> tuple[datetime, datetime]:
+    """From its first span to the end of the last, in whole roll-ups: a cut through one would give the finding
+    a part of what is its own as a whole.
+    """
     first = datetime.fromtimestamp(row.idle[0][0], UTC)
     return floor(first, LEVELS[0]), floor(_last(row) - MOMENT, LEVELS[0]) + BUCKET
 

@@ -292,10 +292,11 @@ def _seen(
     """The same said once more: figures, money and countdown brought up to date; and the part of what it costs
     that it takes, of what other findings have left.
     """
-    before, part_before = list(row.idle), row.too_much
+    before, part_before, reached = list(row.idle), row.too_much, measuring.reached(row)
     row.judged_at = now
     taken = measuring.measure(row, judged, policy, left=left, now=now)
-    measuring.price_one(row, now=now)
+    if measuring.reached(row) != reached:
+        measuring.price_one(row, now=now)
     row.blocks = _blocked(row, judged).as_json()
     _wake(row, now)
     is_news = row.confirmed_at is None and now - row.created_at >= CONFIRMED_AFTER

@@ -49,8 +49,15 @@ def measure(row: Finding, judged: Judged, policy: Policy, *, left: Decimal, now:
         how = words.ended_by(row.tenant.object_name, judged.devices[0].held.root)
         row.suggestion = recommendations.by_kubectl(kind, row.weekly, how)
     row.since = min(row.since, evidence.since(row, judged))
-    row.evidence = evidence.of(row, judged, policy, now)
+    row.evidence = evidence.of(row, judged, policy, now) | _priced(row)
     return taken
+
+
+def reached(row: Finding) -> tuple[datetime, datetime] | None:
+    """The roll-ups that its money is of. RULE: a judgement that finds it in the same ones need not price it:
+    what the ledger learns of them is priced when it learns it (`price_rolled`).
+    """
+    return waste.window(row) if row.idle else None
 
 
 def price_one(row: Finding, *, now: datetime) -> None:
@@ -108,6 +115,11 @@ def _causes(rows: Iterable[Finding]) -> dict[Finding, frozenset[str]]:
 def _put(row: Finding, found: Waste) -> None:
     row.wasted = found.wasted
     row.evidence = {**row.evidence, "allocated": f"{found.charged:f}", "effective": f"{found.effective:f}"}
+
+
+def _priced(row: Finding) -> dict[str, Any]:
+    """What `_put` has put into its evidence."""
+    return {name: row.evidence[name] for name in ("allocated", "effective") if name in row.evidence}
 
 
 def _keep(wasted: Any, evidence: Any, pk: Any, judged_at: Any) -> tuple[QuerySet[Finding], dict[str, Any]]:
