@@ -13,7 +13,7 @@ from apps.cluster.models import Cluster, MirrorObject, WatchPosition
 from apps.cluster.objects import names
 from apps.cluster.reconciling.services import wake
 from apps.cluster.specs import EventType, WatchEvent
-from apps.cluster.watching.services import ingest
+from apps.cluster.watching.services import ingest, positions
 from apps.cluster.watching.services.capabilities import Facts
 from apps.cluster.watching.services.ingest import Beat, Detected, Ingest, Listed, Met, Pace, Saw
 from apps.tenants.models import Department
@@ -142,7 +142,7 @@ def test_a_watch_resumes_only_where_a_list_is_not_too_old(writer: Ingest, cluste
     writer.write([Listed("Job", [], "10"), Listed("Node", [], "11")])
     WatchPosition.objects.filter(kind="Node").update(listed_at=timezone.now() - timedelta(hours=2))
 
-    assert ingest.positions(cluster, not_before=timedelta(hours=1)) == {"Job": "10"}
+    assert positions.known(cluster, not_before=timedelta(hours=1)) == {"Job": "10"}
 
 
 def test_a_cluster_without_an_answer_for_a_while_is_silent_with_the_reason(

@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 Key = tuple[UUID, int]
 _LOOK_SECONDS = 2.0
 _CUT_SECONDS, _GOODBYE = 1.0, 4.0
-_REGISTERED = Prepared(Cluster.objects.all)
+_REGISTERED = Prepared(lambda: Cluster.objects.only("slug", "generation"))
 
 
 class Command(BaseCommand):
@@ -78,7 +78,8 @@ class Command(BaseCommand):
         close_old_connections()
         rows = [row for row in _REGISTERED() if slug in ("", row.slug)]
         for cluster in rows:
-            leaders.setdefault(cluster.pk, Leader(f"watcher:{cluster.pk}"))
+            if cluster.pk not in leaders:
+                leaders[cluster.pk] = Leader(f"watcher:{cluster.pk}")
         led = [cluster for cluster in rows if leaders[cluster.pk].keep()]
         wanted = {(cluster.pk, cluster.generation): cluster for cluster in led}
         for key in set(running) - set(wanted):
@@ -87,9 +88,12 @@ class Command(BaseCommand):
             # Not for long: the leases of the other clusters are asked for by this thread.
             thread.join(_CUT_SECONDS)
         for key in set(wanted) - set(running):
-            cluster = wanted[key]
-            watcher = Watcher(cluster, partial(open_gateway, cluster), leaders[cluster.pk])
-            thread = threading.Thread(target=watcher.run, name=f"watcher-{cluster.slug}", daemon=True)
+            # Looks read of a cluster what they compare.
+            whole = Cluster.objects.filter(pk=wanted[key].pk).first()
+            if whole is None:
+                continue
+            watcher = Watcher(whole, partial(open_gateway, whole), leaders[whole.pk])
+            thread = threading.Thread(target=watcher.run, name=f"watcher-{whole.slug}", daemon=True)
             running[key] = (watcher, thread)
             thread.start()
-            logger.info("watching %s", cluster.slug)
+            logger.info("watching %s", whole.slug)

@@ -17,7 +17,7 @@ from functools import partial
 from django.conf import settings
 from django.db import Error as DatabaseError
 from django.db import close_old_connections, connections, transaction
-from django.db.models import CharField, UUIDField
+from django.db.models import DateTimeField, UUIDField
 from django.utils import timezone
 from prometheus_client import Counter
 
@@ -28,7 +28,7 @@ from apps.cluster.models import Cluster, MirrorObject, WatchPosition
 from apps.cluster.reconciling.services import sweep
 from apps.cluster.reconciling.services.sweep import Owner
 from apps.cluster.specs import Body, EventType, WatchEvent
-from apps.cluster.watching.services import capabilities
+from apps.cluster.watching.services import capabilities, positions
 from apps.cluster.watching.services.capabilities import Facts
 from apps.prepared import PreparedUpdate
 from apps.web.stores import outage
@@ -258,8 +258,7 @@ class Ingest:
         """
         if not self._moved or time.monotonic() - self._noted < every:
             return
-        for kind, version in sorted(self._moved.items()):
-            _MOVED(self.cluster.pk, kind, version)
+        positions.move(self.cluster, self._moved)
         self._moved, self._noted = {}, time.monotonic()
 
     def _write_other(self, message: Listed | Beat | Met | Detected) -> None:
@@ -298,11 +297,7 @@ class Ingest:
                 now=now,
             )  # fmt: skip
             self._tell(gone)
-            WatchPosition.objects.update_or_create(
-                cluster=self.cluster,
-                kind=listed.kind,
-                defaults={"resource_version": listed.version, "listed_at": now},
-            )
+            positions.listed(self.cluster, listed.kind, listed.version, now=now)
 
     def _write_facts(self, facts: Facts) -> None:
         config = settings.CONFIG
@@ -331,6 +326,8 @@ class Ingest:
             return
         self._answered = time.monotonic()
         now = timezone.now()
+        if not was_away and _STILL_READY(now, self.cluster.pk):
+            return
         row = Cluster.objects.filter(pk=self.cluster.pk)
         answering = {"phase": Cluster.Phase.READY, "message": "", "silent_since": None, "last_seen_at": now}
         with transaction.atomic():
@@ -358,21 +355,14 @@ class Ingest:
             _log.error("cluster %s is silent: %s", self.cluster.slug, words)
 
 
-_MOVED = PreparedUpdate(
-    lambda cluster, kind, version: (
-        WatchPosition.objects.filter(cluster=cluster, kind=kind),
-        {"resource_version": version},
+_STILL_READY = PreparedUpdate(
+    lambda now, cluster: (
+        Cluster.objects.filter(pk=cluster, phase=Cluster.Phase.READY),
+        {"message": "", "silent_since": None, "last_seen_at": now},
     ),
+    DateTimeField(),
     UUIDField(),
-    CharField(),
-    CharField(),
 )
-
-
-def positions(cluster: Cluster, *, not_before: timedelta) -> dict[str, str]:
-    """Where each kind's watch may resume; a kind whose last list is older than that is listed again."""
-    rows = WatchPosition.objects.filter(cluster=cluster, listed_at__gt=timezone.now() - not_before)
-    return dict(rows.values_list("kind", "resource_version"))
 
 
 def recognise(cluster: Cluster, identity: str) -> bool:

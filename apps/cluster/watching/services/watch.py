@@ -17,7 +17,7 @@ from apps.cluster.leading.services.leadership import Leader
 from apps.cluster.models import Cluster
 from apps.cluster.objects.kinds import KINDS, OPTIONAL, WATCHED
 from apps.cluster.specs import Page
-from apps.cluster.watching.services import capabilities, ingest
+from apps.cluster.watching.services import capabilities, positions
 from apps.cluster.watching.services.ingest import Beat, Detected, Ingest, Listed, Met, Saw
 
 _BEAT_SECONDS = 5.0
@@ -188,7 +188,7 @@ class Watcher:
     def _met(self, is_known: bool) -> None:  # noqa: FBT001 - the callback's one fact
         """Follow every kind from its stored position; of another cluster than before, everything anew."""
         if not self._followers:
-            known = ingest.positions(self.cluster, not_before=_STALE_POSITION)
+            known = positions.known(self.cluster, not_before=_STALE_POSITION)
             self._followers = [Follower(kind, known.get(kind, ""), self) for kind in (*WATCHED, *OPTIONAL)]
             for follower in self._followers:
                 follower.start()
