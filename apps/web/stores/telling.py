@@ -25,7 +25,7 @@ from redis.exceptions import RedisError
 
 from apps.web.stores import outage
 
-TELL_SECONDS, LIFE_SECONDS = 5.0, 30
+TELL_SECONDS, LIFE_SECONDS = 10.0, 30
 """How often a process tells, and how long it counts as alive after it last did."""
 TOTALS, RAN, PARTS = "allotment:totals", "allotment:ran", "allotment:parts"
 """Hashes of sample -> sum and of task -> when it last succeeded (since 1970), and the set of parts."""
