@@ -3,12 +3,15 @@
 import threading
 import time
 from datetime import timedelta
+from typing import Any, ClassVar
+from uuid import UUID
 
 import pytest
 from django.db import OperationalError
 from django.utils import timezone
 
 from apps.cluster.leading.services.leadership import Leader
+from apps.cluster.management.commands import watch_cluster
 from apps.cluster.models import Cluster, Leadership, MirrorObject
 from apps.cluster.specs import EventType, WatchEvent
 from apps.cluster.watching.services.ingest import Ingest, Saw
@@ -98,6 +101,42 @@ def test_a_watcher_that_does_not_lead_writes_nothing(cluster: Cluster) -> None:
     stop = Stopped(after=2)
     ingest.run(stop)
     assert not MirrorObject.objects.filter(kind="Node", name="n1").exists()
+
+
+class Watching:
+    """A watcher that sees nothing; the generations of the registrations that were begun with."""
+
+    begun: ClassVar[list[int]] = []
+
+    def __init__(self, cluster: Cluster, *_: object) -> None:
+        self.begun.append(cluster.generation)
+        self._over = threading.Event()
+
+    def run(self) -> None:
+        self._over.wait()
+
+    def shut_down(self) -> None:
+        self._over.set()
+
+
+def test_a_cluster_is_watched_by_one_process_and_anew_when_its_registration_changes(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watch_cluster, "Watcher", Watching)
+    # The test's own connection is in a transaction.
+    monkeypatch.setattr(watch_cluster, "close_old_connections", lambda: None)
+    monkeypatch.setattr(Watching, "begun", [])
+    running: dict[watch_cluster.Key, tuple[Any, threading.Thread]] = {}
+    leaders: dict[UUID, Leader] = {}
+    watch_cluster.Command()._follow(running, leaders, "")
+    watch_cluster.Command()._follow({}, {}, "")
+    assert Watching.begun == [cluster.generation]
+    Cluster.objects.update(generation=cluster.generation + 1)
+    watch_cluster.Command()._follow(running, leaders, "")
+    ((watcher, thread),) = running.values()
+    watcher.shut_down()
+    thread.join()
+    assert Watching.begun == [cluster.generation, cluster.generation + 1]
 
 
 class Stopped(threading.Event):
