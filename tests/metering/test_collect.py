@@ -138,6 +138,22 @@ def test_an_end_that_was_seen_late_is_the_start_of_the_next_holder(cast: Cast, r
     assert following.allocations.get().ended_at is None
 
 
+def test_of_several_holders_between_two_looks_every_one_ends_where_the_next_begins(
+    cast: Cast, row: Workload
+) -> None:
+    """RULE: the first of them counts too, whose end was seen before the last of them began."""
+    names = ("second", "third")
+    second, third = (make_workload(cast.vision, cast.rosa, cast.offer, slug=name) for name in names)
+    _holds(second, "gpu-01/gpu-0-mig-1", "second", version=3, at=AT + HOUR)
+    _holds(third, "gpu-01/gpu-0-mig-1", "third", version=5, at=AT + 3 * HOUR)
+    for name, hours in (("w-0", 2), ("second", 4)):
+        gone = MirrorObject.objects.filter(name__in=[name, f"{name}-claim"])
+        gone.update(gone_at=AT + hours * HOUR)
+    gather(row, AT + 5 * HOUR)
+    ends = [holder.allocations.get().ended_at for holder in (row, second, third)]
+    assert ends == [AT + HOUR, AT + 3 * HOUR, None]
+
+
 def test_a_claim_that_does_not_say_since_when_is_charged_all_the_same_and_named(row: Workload) -> None:
     held = MirrorObject.objects.get(kind="ResourceClaim")
     del held.body["status"]["allocation"]["allocationTimestamp"]

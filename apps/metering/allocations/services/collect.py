@@ -270,7 +270,7 @@ def _record(cluster: Cluster, facts: list[Fact], owners: dict[str, Workload], no
     known = {(row.claim_uid, row.device): row for row in rows}
     devices = clusters.devices_by_name(cluster)
     touched, spans, opened = Touched(set(), set()), [], []
-    exclusive: dict[str, Allocation] = {}
+    exclusive: list[Allocation] = []
     for fact in facts:
         owner, row = owners.get(fact.claim_uid), known.get((fact.claim_uid, fact.device))
         if owner is None or (row is not None and row.ended_at is not None):
@@ -290,7 +290,7 @@ def _record(cluster: Cluster, facts: list[Fact], owners: dict[str, Workload], no
             continue
         touched.changed.add(owner.pk)
         if not fact.is_shared:
-            exclusive[fact.device] = row
+            exclusive.append(row)
     invalidation.mark(cluster, spans)
     if opened:
         gpu_facts.begin_with(cluster, opened, now=now)

@@ -1,6 +1,6 @@
 """Who holds a device, or a part of a board, one after the other: ends that were seen late."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from uuid import UUID
 
 from django.db.models import CharField, DateTimeField, Q, UUIDField
@@ -27,18 +27,20 @@ def are_one(one: str, other: str, devices: Mapping[str, DeviceView]) -> bool:
 
 
 def end_before_the_next(
-    cluster: Cluster, changed: Mapping[str, Allocation], devices: Mapping[str, DeviceView]
+    cluster: Cluster, changed: Collection[Allocation], devices: Mapping[str, DeviceView]
 ) -> set[UUID]:
     """Correct the ends on devices of which somebody's time began or ended in this look, and on those that
     exclude them; answers whose time is less. What kubectl holds ends by the facts of its GPU.
     """
     if not changed:
         return set()
-    gpus, since = sorted({row.gpu for row in changed.values()}), min(r.started_at for r in changed.values())
+    # Of one device several may have come and gone since the last look.
+    since = min(row.started_at for row in changed)
+    gpus, changing = sorted({row.gpu for row in changed}), {row.device for row in changed}
     rows = [
         row
         for row in _NEIGHBOURS(cluster.pk, gpus, since)
-        if any(are_one(row.device, device, devices) for device in changed)
+        if any(are_one(row.device, device, devices) for device in changing)
     ]
     held = {(row.claim_uid, row.device): row for row in rows}
     early = claim_intervals.before_the_next(
