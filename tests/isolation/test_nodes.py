@@ -104,6 +104,14 @@ def running(rows: list[Workload]) -> Callable[[], bool]:
     return all_run
 
 
+def waiting_for_quota(row: Workload) -> Callable[[], bool]:
+    def waits() -> bool:
+        row.refresh_from_db()
+        return any("insufficient unused quota" in condition["message"] for condition in row.conditions)
+
+    return waits
+
+
 def test_time_slices_of_two_tenants_never_meet_on_a_node(
     yard: Yard, record_property: Callable[[str, Any], None]
 ) -> None:
@@ -117,14 +125,15 @@ def test_time_slices_of_two_tenants_never_meet_on_a_node(
 
     rows = [yard.notebook(vision, rosa, of_vision, f"v-{n}") for n in range(10)]
     rows += [yard.notebook(speech, leon, of_speech, f"s-{n}") for n in range(SHARES)]
-    one_more = yard.notebook(speech, leon, of_speech, "one-more")
     yard.until(running(rows), "18 notebooks to run", 120)
+    # Not with them: of those that are asked for within a second Kueue takes any first.
+    one_more = yard.notebook(speech, leon, of_speech, "one-more")
+    yard.until(waiting_for_quota(one_more), "one more to wait for quota")
 
     where = pairs(yard)
     assert where["share-03"] == {speech.object_name}
     assert where["share-01"] | where["share-02"] == {vision.object_name}
     assert all(len(tenants) == 1 for tenants in where.values())
-    one_more.refresh_from_db()
     assert one_more.phase == Phase.PENDING, "its nodes are full, and no other node takes it"
     record_property("pairs", {node: len(tenants) for node, tenants in where.items()})
     record_property("notebooks", len(rows))
