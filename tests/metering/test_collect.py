@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from django.db import connection
+from django.db.models.signals import post_init
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
@@ -152,6 +153,32 @@ def test_of_several_holders_between_two_looks_every_one_ends_where_the_next_begi
     gather(row, AT + 5 * HOUR)
     ends = [holder.allocations.get().ended_at for holder in (row, second, third)]
     assert ends == [AT + HOUR, AT + 3 * HOUR, None]
+
+
+def test_what_ends_after_long_reads_nothing_of_what_came_and_went_on_other_gpus(
+    cast: Cast, row: Workload
+) -> None:
+    """RULE: a look that sees an old holder's end costs no more, the more there was meanwhile."""
+    gather(row, AT + HOUR)
+    short, read = make_workload(cast.vision, cast.rosa, cast.offer, slug="short"), []
+    for number in range(12):
+        _holds(short, "gpu-02/gpu-0-mig-1", f"s-{number}", version=10 + 2 * number, at=AT + number * HOUR)
+        gone = MirrorObject.objects.filter(name__in=[f"s-{number}", f"s-{number}-claim"])
+        gone.update(gone_at=AT + (number + 1) * HOUR)
+        gather(row, AT + (number + 1) * HOUR)
+    _holds(short, "gpu-02/gpu-0-mig-1", "last", version=90, at=AT + 13 * HOUR)
+    MirrorObject.objects.filter(name__in=["w-0", "w-0-claim"]).update(gone_at=AT + 13 * HOUR)
+
+    def count(**_: Any) -> None:
+        read.append(1)
+
+    post_init.connect(count, sender=Allocation)
+    try:
+        gather(row, AT + 14 * HOUR)
+    finally:
+        post_init.disconnect(count, sender=Allocation)
+    assert Allocation.objects.count() == 14
+    assert len(read) < 12
 
 
 def test_a_claim_that_does_not_say_since_when_is_charged_all_the_same_and_named(row: Workload) -> None:

@@ -1,6 +1,7 @@
 """Who holds a device, or a part of a board, one after the other: ends that were seen late."""
 
 from collections.abc import Collection, Mapping
+from datetime import datetime
 from uuid import UUID
 
 from django.db.models import CharField, DateTimeField, Q, UUIDField
@@ -34,12 +35,11 @@ def end_before_the_next(
     """
     if not changed:
         return set()
-    # Of one device several may have come and gone since the last look.
-    since = min(row.started_at for row in changed)
-    gpus, changing = sorted({row.gpu for row in changed}), {row.device for row in changed}
+    changing = {row.device for row in changed}
     rows = [
         row
-        for row in _NEIGHBOURS(cluster.pk, gpus, since)
+        for gpu, at in _since(changed).items()
+        for row in _NEIGHBOURS(cluster.pk, gpu, at)
         if any(are_one(row.device, device, devices) for device in changing)
     ]
     held = {(row.claim_uid, row.device): row for row in rows}
@@ -56,11 +56,23 @@ def end_before_the_next(
     return {row.workload_id for row, _ in ends if row.workload_id}
 
 
+def _since(changed: Collection[Allocation]) -> dict[str, datetime]:
+    """By GPU when the first of these began: of one device several may have come and gone since the last look.
+
+    RULE: what ends after a month says nothing of other GPUs, of which all that came and went in that month
+    would be read.
+    """
+    since: dict[str, datetime] = {}
+    for row in changed:
+        since[row.gpu] = min(row.started_at, since.get(row.gpu, row.started_at))
+    return since
+
+
 _NEIGHBOURS = Prepared(
-    lambda cluster, gpus, since: Allocation.objects.filter(
+    lambda cluster, gpu, since: Allocation.objects.filter(
         Q(ended_at=None) | Q(ended_at__gt=since),
         cluster=cluster,
-        gpu__in=gpus,
+        gpu=gpu,
         in_shares=False,
     ),
     UUIDField(),
