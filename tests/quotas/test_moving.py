@@ -18,9 +18,9 @@ from apps.quotas.allowances.services import moving
 from apps.quotas.allowances.services.moving import Move
 from apps.quotas.allowances.services.queue_reconcile import reconcile_queue
 from apps.quotas.allowances.services.quota_changes import Amounts
-from apps.quotas.models import Quota, TenantQueue
+from apps.quotas.models import Offer, Quota, TenantQueue
 from apps.tenants.models import DepartmentManager, Tenant
-from apps.tenants.specs import Role
+from apps.tenants.specs import Role, TrustLevel
 from tests.conftest import Cast, as_actor
 from tests.factories import join, make_tenant, make_user
 from tests.quotas.conftest import Story
@@ -89,6 +89,19 @@ def test_who_moves_is_not_told_of_it(cast: Cast, mona: Rest) -> None:
     join(cast.speech, User.objects.get(username="mona"), Role.LEAD)
     assert asked(mona, cast).status_code == 200
     assert [each.user for each in Notice.objects.all()] == [cast.leon]
+
+
+def test_a_team_to_which_an_offer_was_closed_gives_what_it_has_of_it(cast: Cast, mona: Rest) -> None:
+    Offer.objects.filter(pk=cast.offer.pk).update(min_trust_level=TrustLevel.STANDARD)
+    Tenant.objects.filter(pk=cast.vision.pk).update(trust_level=TrustLevel.UNTRUSTED)
+    assert asked(mona, cast).status_code == 200
+    assert guaranteed(cast.vision, cast.speech) == [1, 3]
+    path, petra = f"/quotas/{quota_of(cast.vision)}", Rest(cast.petra)
+    answers = [
+        petra.send("PATCH", path, {"spec": change}, match="*").json().get("code")
+        for change in ({"nominal_quota": 0}, {"nominal_quota": 1}, {"borrowing_limit": None})
+    ]
+    assert answers == [None, "offer_not_allowed", "offer_not_allowed"]
 
 
 def test_a_neighbour_without_quota_gets_its_first(cast: Cast, mona: Rest) -> None:

@@ -161,6 +161,46 @@ def test_releasing_a_node_cuts_the_quota_before_anything_is_stopped(pool: Pool) 
     assert own(story.vision) == {"h100-vision-whole": 0}
 
 
+def test_a_node_leaves_a_tenant_whose_trust_no_longer_allows_its_offer(pool: Pool) -> None:
+    story = pool.story
+    pool.bring()
+    pools.settle(actor=story.petra, tenant=story.vision, now=NOW)
+    _close(story)
+
+    pools.release(actor=story.petra, assignment=pool.row, handover=SOON, now=NOW)
+
+    assert own(story.vision) == {"h100-vision-whole": 0}
+
+
+def test_what_grows_on_a_closed_offer_keeps_no_other_tenant_from_its_nodes(
+    pool: Pool, caplog: pytest.LogCaptureFixture
+) -> None:
+    story = pool.story
+    Tenant.objects.filter(pk=story.speech.pk).update(isolation=Isolation.DEDICATED_NODES)
+    story.speech.refresh_from_db()
+    other = pools.assign(actor=story.petra, tenant=story.speech, node="gpu-03", handover=SOON, now=NOW)
+    for each in (pool, Pool(story, other)):
+        each.bring()
+    for tenant in (story.vision, story.speech):
+        pools.settle(actor=story.petra, tenant=tenant, now=NOW)
+    before = own(story.speech)
+    Quota.objects.filter(tenant=story.vision).update(nominal_quota=1)
+    Quota.objects.filter(tenant=story.speech).update(nominal_quota=0)
+    _close(story)
+
+    pools.settle_all(now=NOW)
+
+    assert own(story.vision) == {"h100-vision-whole": 1}
+    assert own(story.speech) == before == {"l4-speech-whole": 1}
+    assert "the nodes of vision" in caplog.text
+
+
+def _close(story: Story) -> None:
+    Offer.objects.filter(flavor__tenant=story.vision).update(min_trust_level=TrustLevel.TRUSTED)
+    Tenant.objects.filter(pk=story.vision.pk).update(trust_level=TrustLevel.UNTRUSTED)
+    story.vision.refresh_from_db()
+
+
 def test_an_untrusted_tenant_gets_no_quota_of_shares_even_on_its_own_node(story: Story) -> None:
     _shared_node(story, "t4-01", "time-slicing")
     Tenant.objects.filter(pk=story.vision.pk).update(

@@ -3,6 +3,7 @@
 Who gets which node is `apps.tenants.nodes.services.assigning`; the nodes' marks are `services.dedication`.
 """
 
+import logging
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -14,6 +15,7 @@ from apps.accounts.specs import Actor, system_actor
 from apps.cluster.mirror.selectors import inventory
 from apps.cluster.objects.quantities import whole_number
 from apps.cluster.reconciling.services import wake
+from apps.errors import DomainError
 from apps.prepared import Prepared
 from apps.quotas.allowances.services import quota_changes
 from apps.quotas.allowances.services.quota_changes import Amounts
@@ -27,6 +29,9 @@ from apps.tenants.models import NodeAssignment, Tenant
 from apps.tenants.nodes.services import assigning
 from apps.tenants.nodes.services.assigning import Handover
 from apps.tenants.specs import Isolation, NodePhase
+from apps.web.stores import outage
+
+_log = logging.getLogger(__name__)
 
 
 @transaction.atomic
@@ -115,11 +120,21 @@ _LEFT_FLAVORS = Prepared(lambda: _left(Flavor, tenant__deleted_at__isnull=False)
 
 
 def settle_all(*, now: datetime) -> int:
-    """Settles every tenant that has, or had, nodes of its own; answers how many quotas changed."""
+    """Settles every tenant that has, or had, nodes of its own; answers how many quotas changed.
+
+    Rule: what is refused to one tenant, or fails at it, is logged and keeps no other from its own.
+    """
     actor, changed = system_actor("pools"), 0
     retire(now=now)
     for tenant in _DEDICATED():
-        changed += len(settle(actor=actor, tenant=tenant, now=now))
+        try:
+            changed += len(settle(actor=actor, tenant=tenant, now=now))
+        except DomainError as refusal:
+            _log.warning("the nodes of %s: %s %s", tenant.slug, refusal.detail, refusal.hint)
+        except Exception as error:
+            if outage.is_away(error):
+                raise  # the whole task waits for it
+            _log.exception("the nodes of %s", tenant.slug)
     return changed
 
 

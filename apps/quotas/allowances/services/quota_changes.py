@@ -33,14 +33,14 @@ class Amounts:
 def set_quota(*, actor: Actor, tenant: Tenant, offer: Offer, amounts: Amounts, now: datetime) -> Quota:
     """Gives a tenant quota of an offer, or changes it; the same again changes nothing.
 
-    Rule: platform engineers only; the offer is of the tenant's cluster and allowed by its trust level; a
-    lending limit never exceeds the guarantee, and a queue covers 62 offers (Kueue). A cut below what runs
-    stops nothing.
+    Rule: platform engineers only; the offer is of the tenant's cluster and, where an amount grows, allowed by
+    its trust level; a lending limit never exceeds the guarantee, and a queue covers 62 offers (Kueue). A cut
+    below what runs stops nothing.
     """
     require_quota_manager(actor, tenant)
     locked = Tenant.objects.select_for_update().get(pk=tenant.pk)
     before = Quota.objects.filter(tenant=locked, offer=offer).first()
-    _check(locked, offer, amounts, is_new=before is None)
+    _check(locked, offer, amounts, before=before)
     old = {field: getattr(before, field) if before else None for field in asdict(amounts)}
     if before is not None and old == asdict(amounts):
         return before
@@ -107,7 +107,7 @@ def require_quota_manager(actor: Actor, tenant: Tenant) -> None:
         raise NotAllowed("Only a platform engineer gives and takes quota.")
 
 
-def _check(tenant: Tenant, offer: Offer, amounts: Amounts, *, is_new: bool) -> None:
+def _check(tenant: Tenant, offer: Offer, amounts: Amounts, *, before: Quota | None) -> None:
     problems = [
         FieldProblem(f"/spec/{field}", "out_of_range", f"{field} must be from 0 to {DEVICES.most} devices.")
         for field, value in asdict(amounts).items()
@@ -126,16 +126,24 @@ def _check(tenant: Tenant, offer: Offer, amounts: Amounts, *, is_new: bool) -> N
     if namesakes.exclude(offer=offer).exists():
         words = f"{tenant.slug} has quota of another offer that its node calls {offer.resource_name} too."
         problems.append(FieldProblem("/spec/offer", "invalid_value", words))
-    if is_new and Quota.objects.filter(tenant=tenant).count() >= MOST_OFFERS_PER_QUEUE:
+    if before is None and Quota.objects.filter(tenant=tenant).count() >= MOST_OFFERS_PER_QUEUE:
         words = (
             f"A queue covers at most {MOST_OFFERS_PER_QUEUE} offers; {tenant.slug} has quota of that many."
         )
         problems.append(FieldProblem("/spec/offer", "out_of_range", words))
     if problems:
         raise Invalid(problems)
-    reason = offers.refusal_of(offer, tenant)
-    if reason:
+    # What a tenant has of an offer that was closed to it since can always be taken away.
+    if _grows(before, amounts) and (reason := offers.refusal_of(offer, tenant)):
         raise OfferNotAllowed(reason, hint="Raise the tenant's trust level, or take another offer.")
+
+
+def _grows(before: Quota | None, amounts: Amounts) -> bool:
+    """Whether any amount is more than before; no limit is more than every limit."""
+    if before is None:
+        return True
+    pairs = [(getattr(before, field), value) for field, value in asdict(amounts).items()]
+    return any(had is not None and (value is None or value > had) for had, value in pairs)
 
 
 def _wake_queues(quota: Quota) -> None:
