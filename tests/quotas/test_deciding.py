@@ -13,9 +13,10 @@ from apps.audit.models import AuditEvent
 from apps.errors import NotAllowed
 from apps.notices.models import Notice
 from apps.notices.specs import Kind
+from apps.quotas.allowances.services import granting
 from apps.quotas.models import Grant, Quota, QuotaRequest
 from apps.quotas.requests.services import deciding
-from apps.tenants.models import DepartmentManager
+from apps.tenants.models import DepartmentManager, Tenant
 from apps.tenants.people.services import service_accounts
 from apps.tenants.people.services.service_accounts import AccountWish
 from apps.tenants.specs import Role
@@ -190,6 +191,18 @@ def test_an_old_request_reminds_every_two_days(cast: Cast, leon: Rest) -> None:
     told = [deciding.remind(now + days * DAY) for days in (1, 2.1, 3, 4.2)]
     assert told == [0, 1, 0, 1]
     assert len(messages(cast.petra, Kind.QUOTA_ASKED)) == 3
+
+
+@pytest.mark.parametrize("gone", [("deleting_at",), ("deleting_at", "deleted_at")], ids=["going", "gone"])
+def test_nobody_is_reminded_of_a_deleted_team(cast: Cast, leon: Rest, gone: tuple[str, ...]) -> None:
+    asked(cast, leon)
+    now = timezone.now()
+    Grant.objects.create(
+        tenant=cast.vision, offer=cast.offer, count=1, starts_at=now - DAY, ends_at=now + 3.5 * DAY
+    )
+    Tenant.objects.filter(pk=cast.vision.pk).update(**dict.fromkeys(gone, now))
+    later = now + 3 * DAY
+    assert (deciding.remind(later), granting.warn_of_ends(later)) == (0, 0)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from functools import partial
 from threading import Barrier
 
@@ -12,13 +13,19 @@ from pytest_django import Settings
 
 from apps.accounts import people
 from apps.accounts.models import User
-from apps.errors import AlreadyExists, Conflict, DomainError
+from apps.errors import AlreadyExists, Conflict, DomainError, NotAllowed
 from apps.notices.models import Notice
+from apps.quotas.allowances.services import granting
 from apps.quotas.allowances.services import quota_changes as quotas
+from apps.quotas.allowances.services.granting import GrantWish
 from apps.quotas.allowances.services.quota_changes import Amounts
-from apps.quotas.models import Quota, TenantQueue
+from apps.quotas.catalogue.selectors import stock
+from apps.quotas.models import Grant, Quota, TenantQueue
+from apps.quotas.requests.services import deciding
+from apps.quotas.requests.services.deciding import RequestWish
+from apps.quotas.specs import RequestKind
 from apps.tenants.lifecycle.services import tenancy
-from apps.tenants.models import MemberInvitation, Tenant
+from apps.tenants.models import DepartmentManager, MemberInvitation, Tenant
 from apps.tenants.people.services import inviting
 from apps.tenants.people.services.inviting import Invited
 from apps.tenants.specs import Role, TrustLevel
@@ -85,6 +92,39 @@ def test_every_change_of_quota_counts(petra: User) -> None:
     at_once(*(change(nominal) for nominal in range(1, 9)))
     assert Quota.objects.get(tenant=tenant).generation == 8
     assert TenantQueue.objects.get(tenant=tenant).generation == 9
+
+
+def test_of_two_requests_approved_at_once_both_are_given(petra: User) -> None:
+    tenant = factories.make_tenant(factories.make_department(factories.make_cluster(), "research"), "vision")
+    offer = factories.make_offer(factories.make_flavor(tenant.cluster))
+    factories.join(tenant, lead := factories.make_user("leon"), Role.LEAD)
+    Quota.objects.create(tenant=tenant, offer=offer, nominal_quota=4, borrowing_limit=0)
+    deciders = (petra, factories.make_user("paul", platform_role="platform"))
+
+    def approving(decider: User, count: int) -> Callable[[], object]:
+        wish = RequestWish(RequestKind.GUARANTEED, count, "a paper")
+        row = deciding.ask(actor=as_actor(lead), tenant=tenant, offer=offer, wish=wish, now=NOW)
+        actor = as_actor(decider)
+        return lambda: deciding.approve(actor=actor, request=row, count=None, reason="", now=NOW)
+
+    at_once(*(approving(decider, count) for decider, count in zip(deciders, (2, 3), strict=True)))
+    assert Quota.objects.get(tenant=tenant).nominal_quota == 4 + 2 + 3
+
+
+def test_two_grants_at_once_give_no_more_than_there_is(petra: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    department = factories.make_department(factories.make_cluster(), "research")
+    offer = factories.make_offer(factories.make_flavor(department.cluster))
+    DepartmentManager.objects.create(department=department, user=(mona := factories.make_user("mona")))
+    monkeypatch.setattr(stock, "capacity_of", lambda _: 4)
+    wish = GrantWish(3, NOW + timedelta(days=1))
+
+    def giving(slug: str) -> Callable[[], object]:
+        tenant, actor = factories.make_tenant(department, slug), as_actor(mona)
+        return lambda: granting.give_grant(actor=actor, tenant=tenant, offer=offer, wish=wish, now=NOW)
+
+    answers = at_once(*(giving(slug) for slug in ("vision", "speech")))
+    assert sum(isinstance(answer, NotAllowed) for answer in answers) == 1
+    assert Grant.objects.count() == 1
 
 
 def test_one_address_invited_by_many_at_once_is_one_account(petra: User, settings: Settings) -> None:

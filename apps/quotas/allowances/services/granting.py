@@ -147,6 +147,9 @@ def require_stock(actor: Actor, tenant: Tenant, offer: Offer, more: int, *, now:
     """Raises NotAllowed where a manager would guarantee more of an offer than its cluster has."""
     if policies.may_promise_beyond_stock(actor, tenant):
         return
+    # One at a time for each offer, after the tenant's row as everywhere: two at once would each count what the
+    # other gives as free.
+    Offer.objects.select_for_update(no_key=True).get(pk=offer.pk)
     promised, owned = stock.promised(offer, now=now) + more, stock.capacity_of(offer)
     if promised > owned:
         words = f"{promised} {offer.name} would be guaranteed, but there are only {owned}."

@@ -204,6 +204,8 @@ def _to_decide(actor: Actor, request: QuotaRequest, now: datetime) -> QuotaReque
 
 
 def _raise_quota(actor: Actor, row: QuotaRequest, given: int, now: datetime) -> None:
+    # Before its quota is read: what another approval adds at the same time stays.
+    Tenant.objects.select_for_update().get(pk=row.tenant_id)
     if row.kind == RequestKind.GUARANTEED:
         granting.require_stock(actor, row.tenant, row.offer, given, now=now)
     wanted = forecast.raised(row, given)
