@@ -114,9 +114,11 @@ def counts_at(grant: Grant, now: datetime) -> int:
 
 def warn_of_ends(now: datetime) -> int:
     """Tells the teams whose grant ends within 24 hours, each once; answers how many grants. A grant shorter
-    than that was announced with its end when it was given.
+    than that was announced with its end when it was given; of a tenant that is being deleted nobody is told.
     """
-    ending = Grant.objects.filter(warned_at=None, ends_at__gt=now, ends_at__lte=now + WARNED_BEFORE)
+    ending = Grant.objects.filter(
+        warned_at=None, ends_at__gt=now, ends_at__lte=now + WARNED_BEFORE, tenant__deleting_at=None
+    )
     long_enough = ending.filter(ends_at__gt=F("starts_at") + WARNED_BEFORE)
     told = 0
     for pk in long_enough.values_list("pk", flat=True):
@@ -147,8 +149,8 @@ def require_stock(actor: Actor, tenant: Tenant, offer: Offer, more: int, *, now:
     """Raises NotAllowed where a manager would guarantee more of an offer than its cluster has."""
     if policies.may_promise_beyond_stock(actor, tenant):
         return
-    # One at a time for each offer, after the tenant's row as everywhere: two at once would each count what the
-    # other gives as free.
+    # One at a time for each offer, after the tenant's row as everywhere: two at once would each count as free
+    # what the other gives.
     Offer.objects.select_for_update(no_key=True).get(pk=offer.pk)
     promised, owned = stock.promised(offer, now=now) + more, stock.capacity_of(offer)
     if promised > owned:

@@ -125,8 +125,13 @@ def comment(*, actor: Actor, request: QuotaRequest, text: str, now: datetime) ->
 
 
 def remind(now: datetime) -> int:
-    """Tells those who may decide of requests that wait, after two days and every two; answers how many."""
-    late = QuotaRequest.objects.filter(status=RequestStatus.OPEN, created_at__lte=now - REMINDED_AFTER)
+    """Tells those who may decide of requests that wait, after two days and every two; answers how many.
+
+    Rule: none of a tenant that is being deleted: its pages are gone with it.
+    """
+    late = QuotaRequest.objects.filter(
+        status=RequestStatus.OPEN, created_at__lte=now - REMINDED_AFTER, tenant__deleting_at=None
+    )
     told = 0
     for row in late.exclude(reminded_at__gt=now - REMINDED_AFTER).select_related(
         "tenant__department", "offer"
