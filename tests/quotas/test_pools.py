@@ -6,13 +6,15 @@ from typing import Any
 
 import pytest
 
+from apps.accounts.models import User
 from apps.cluster.mirror.rules.hardware import NodeView
 from apps.cluster.objects.names import LABEL_TENANT
 from apps.errors import FieldProblem, Invalid
-from apps.quotas.allowances.services import pools, quota_changes
+from apps.quotas.allowances.services import granting, pools, quota_changes
+from apps.quotas.allowances.services.granting import GrantWish
 from apps.quotas.catalogue.rules import inventory_plan
 from apps.quotas.catalogue.selectors import offers, stock
-from apps.quotas.models import Offer, Quota
+from apps.quotas.models import Grant, Offer, Quota
 from apps.quotas.specs import Mechanism, SharingMode
 from apps.tenants.models import NodeAssignment, Tenant
 from apps.tenants.nodes.services.assigning import Handover
@@ -20,6 +22,7 @@ from apps.tenants.nodes.services.dedication import reconcile_node
 from apps.tenants.specs import Isolation, TrustLevel
 from tests.factories import NOW
 from tests.quotas.conftest import Story
+from tests.tenants.rest import Rest
 
 GIB = 1024**3
 SOON = Handover(timedelta(0))
@@ -149,6 +152,32 @@ def test_the_offer_of_a_tenants_node_is_seen_and_given_to_that_tenant_only(pool:
             actor=story.petra, tenant=story.speech, offer=offer, amounts=quota_changes.Amounts(1), now=NOW
         )
     assert [type(problem) for problem in refused.value.problems] == [FieldProblem]
+    with pytest.raises(Invalid):
+        _granted(story, story.speech, offer)
+    spec = {"offer": offer.slug, "count": 1, "reason": "a paper"}
+    petra = Rest(User.objects.get(username="platform"))
+    asked = petra.send("POST", "/quota-requests", {"tenant": "speech", "spec": spec})
+    assert (asked.status_code, asked.json()["errors"][0]["pointer"]) == (422, "#/spec/offer")
+
+
+def test_of_two_shares_that_their_node_calls_alike_a_tenant_has_one(story: Story) -> None:
+    Offer.objects.filter(slug__in=["h100-whole", "l4-whole"]).update(resource_name="nvidia.com/gpu.shared")
+    _granted(story, story.vision, story.offer("h100-whole"))
+    with pytest.raises(Invalid):
+        _granted(story, story.vision, story.offer("l4-whole"))
+    with pytest.raises(Invalid):
+        quota_changes.set_quota(
+            actor=story.petra,
+            tenant=story.vision,
+            offer=story.offer("l4-whole"),
+            amounts=quota_changes.Amounts(1),
+            now=NOW,
+        )
+
+
+def _granted(story: Story, tenant: Tenant, offer: Offer) -> Grant:
+    wish = GrantWish(1, NOW + timedelta(days=1))
+    return granting.give_grant(actor=story.petra, tenant=tenant, offer=offer, wish=wish, now=NOW)
 
 
 def test_releasing_a_node_cuts_the_quota_before_anything_is_stopped(pool: Pool) -> None:

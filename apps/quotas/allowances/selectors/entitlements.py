@@ -10,6 +10,7 @@ from django.utils import timezone
 
 from apps.accounts.specs import Actor
 from apps.cluster.models import OF_THE_RECONCILE
+from apps.errors import FieldProblem
 from apps.prepared import Prepared
 from apps.quotas.allowances.rules import fit
 from apps.quotas.budgets.selectors import spending
@@ -89,6 +90,37 @@ def offers_held(tenant: Tenant, *, now: datetime | None = None) -> set[UUID]:
     at = now or timezone.now()
     granted = tenant.grants.filter(starts_at__lte=at, ends_at__gt=at).values_list("offer", flat=True)
     return {*tenant.quotas.values_list("offer", flat=True), *granted}
+
+
+def offers_kept(tenant: Tenant, *, now: datetime) -> set[UUID]:
+    """The offers that a tenant has quota of, or a grant that has not ended."""
+    granted = tenant.grants.filter(ends_at__gt=now).values_list("offer", flat=True)
+    return {*tenant.quotas.values_list("offer", flat=True), *granted}
+
+
+def misfits(tenant: Tenant, offer: Offer, *, now: datetime) -> list[FieldProblem]:
+    """Why an offer can be nothing of a tenant's, whatever its trust level.
+
+    Rule: it is of the tenant's cluster, not on another tenant's own nodes, and bears no name that a node
+    gives to what the tenant has already: Kueue could not tell the two apart.
+    """
+    problems = []
+    if offer.cluster_id != tenant.cluster_id:
+        words = f"{offer.slug} is not an offer of {tenant.slug}'s cluster."
+        problems.append(FieldProblem("/spec/offer", "reference_not_found", words))
+    if offer.flavor.tenant_id not in (None, tenant.pk):
+        words = f"{offer.slug} is only on nodes that serve another tenant."
+        problems.append(FieldProblem("/spec/offer", "reference_not_found", words))
+    if has_namesake(tenant, offer, now=now):
+        words = f"{tenant.slug} has another offer that its node calls {offer.resource_name} too."
+        problems.append(FieldProblem("/spec/offer", "invalid_value", words))
+    return problems
+
+
+def has_namesake(tenant: Tenant, offer: Offer, *, now: datetime) -> bool:
+    """Whether the tenant has another offer by the same resource name."""
+    kept = Offer.objects.filter(pk__in=offers_kept(tenant, now=now), resource_name=offer.resource_name)
+    return kept.exclude(pk=offer.pk).exists()
 
 
 def _quota(quota: Quota, tenant: Tenant, offer: Offer) -> OfferQuota:

@@ -169,21 +169,14 @@ def _check(tenant: Tenant, offer: Offer, wish: GrantWish, *, starts_at: datetime
     elif wish.ends_at - starts_at > LONGEST:
         words = f"A grant lasts {LONGEST.days} days at most: change the quota instead."
         problems.append(FieldProblem("/spec/ends_at", "out_of_range", words))
-    if offer.cluster_id != tenant.cluster_id:
-        words = f"{offer.slug} is not an offer of {tenant.slug}'s cluster."
-        problems.append(FieldProblem("/spec/offer", "reference_not_found", words))
-    held = {*entitlements.offers_held(tenant, now=now), *_to_come(tenant, now), offer.pk}
-    if len(held) > MOST_OFFERS_PER_QUEUE:
+    problems += entitlements.misfits(tenant, offer, now=now)
+    if len({*entitlements.offers_kept(tenant, now=now), offer.pk}) > MOST_OFFERS_PER_QUEUE:
         words = f"A queue covers at most {MOST_OFFERS_PER_QUEUE} offers."
         problems.append(FieldProblem("/spec/offer", "out_of_range", words))
     if problems:
         raise Invalid(problems)
     if reason := offers.refusal_of(offer, tenant):
         raise OfferNotAllowed(reason, hint="Raise the tenant's trust level, or take another offer.")
-
-
-def _to_come(tenant: Tenant, now: datetime) -> list[Any]:
-    return list(tenant.grants.filter(ends_at__gt=now).values_list("offer", flat=True))
 
 
 def _period(grant: Grant, now: datetime) -> str:

@@ -17,6 +17,7 @@ from apps.cluster.objects.quantities import whole_number
 from apps.cluster.reconciling.services import wake
 from apps.errors import DomainError
 from apps.prepared import Prepared
+from apps.quotas.allowances.selectors import entitlements
 from apps.quotas.allowances.services import quota_changes
 from apps.quotas.allowances.services.quota_changes import Amounts
 from apps.quotas.catalogue.selectors import offers as catalogue_offers
@@ -49,7 +50,9 @@ def settle(*, actor: Actor, tenant: Tenant, now: datetime) -> list[Quota]:
         before = Quota.objects.filter(tenant=tenant, offer=offer).first()
         count = devices_of(tenant, offer)
         if before is None and (
-            not count or catalogue_offers.refusal_of(offer, tenant) or _has_namesake(tenant, offer)
+            not count
+            or catalogue_offers.refusal_of(offer, tenant)
+            or entitlements.has_namesake(tenant, offer, now=now)
         ):
             continue
         if before is None or before.nominal_quota != count:
@@ -57,10 +60,6 @@ def settle(*, actor: Actor, tenant: Tenant, now: datetime) -> list[Quota]:
             quota = quota_changes.set_quota(actor=actor, tenant=tenant, offer=offer, amounts=amounts, now=now)
             changed.append(quota)
     return changed
-
-
-def _has_namesake(tenant: Tenant, offer: Offer) -> bool:
-    return Quota.objects.filter(tenant=tenant, offer__resource_name=offer.resource_name).exists()
 
 
 def devices_of(tenant: Tenant, offer: Offer) -> int:

@@ -9,7 +9,7 @@ from apps.accounts.specs import Actor
 from apps.audit import services as audit
 from apps.errors import FieldProblem, Invalid, NotAllowed, OfferNotAllowed
 from apps.quotas import policies
-from apps.quotas.allowances.selectors import effect
+from apps.quotas.allowances.selectors import effect, entitlements
 from apps.quotas.allowances.selectors.effect import Effect
 from apps.quotas.catalogue.selectors import offers, stock
 from apps.quotas.models import Offer, Quota
@@ -40,7 +40,7 @@ def set_quota(*, actor: Actor, tenant: Tenant, offer: Offer, amounts: Amounts, n
     require_quota_manager(actor, tenant)
     locked = Tenant.objects.select_for_update().get(pk=tenant.pk)
     before = Quota.objects.filter(tenant=locked, offer=offer).first()
-    _check(locked, offer, amounts, before=before)
+    _check(locked, offer, amounts, before=before, now=now)
     old = {field: getattr(before, field) if before else None for field in asdict(amounts)}
     if before is not None and old == asdict(amounts):
         return before
@@ -107,7 +107,9 @@ def require_quota_manager(actor: Actor, tenant: Tenant) -> None:
         raise NotAllowed("Only a platform engineer gives and takes quota.")
 
 
-def _check(tenant: Tenant, offer: Offer, amounts: Amounts, *, before: Quota | None) -> None:
+def _check(tenant: Tenant, offer: Offer, amounts: Amounts, *, before: Quota | None, now: datetime) -> None:
+    # What a tenant has can always be taken away, whatever became of the offer since.
+    grows = _grows(before, amounts)
     problems = [
         FieldProblem(f"/spec/{field}", "out_of_range", f"{field} must be from 0 to {DEVICES.most} devices.")
         for field, value in asdict(amounts).items()
@@ -116,16 +118,7 @@ def _check(tenant: Tenant, offer: Offer, amounts: Amounts, *, before: Quota | No
     if amounts.lending_limit is not None and amounts.lending_limit > amounts.nominal_quota:
         words = "A tenant cannot lend more than it is guaranteed."
         problems.append(FieldProblem("/spec/lending_limit", "out_of_range", words))
-    if offer.cluster_id != tenant.cluster_id:
-        words = f"{offer.slug} is not an offer of {tenant.slug}'s cluster."
-        problems.append(FieldProblem("/spec/offer", "reference_not_found", words))
-    if offer.flavor.tenant_id not in (None, tenant.pk):
-        words = f"{offer.slug} is only on nodes that serve another tenant."
-        problems.append(FieldProblem("/spec/offer", "reference_not_found", words))
-    namesakes = Quota.objects.filter(tenant=tenant, offer__resource_name=offer.resource_name)
-    if namesakes.exclude(offer=offer).exists():
-        words = f"{tenant.slug} has quota of another offer that its node calls {offer.resource_name} too."
-        problems.append(FieldProblem("/spec/offer", "invalid_value", words))
+    problems += entitlements.misfits(tenant, offer, now=now) if grows else []
     if before is None and Quota.objects.filter(tenant=tenant).count() >= MOST_OFFERS_PER_QUEUE:
         words = (
             f"A queue covers at most {MOST_OFFERS_PER_QUEUE} offers; {tenant.slug} has quota of that many."
@@ -133,8 +126,7 @@ def _check(tenant: Tenant, offer: Offer, amounts: Amounts, *, before: Quota | No
         problems.append(FieldProblem("/spec/offer", "out_of_range", words))
     if problems:
         raise Invalid(problems)
-    # What a tenant has of an offer that was closed to it since can always be taken away.
-    if _grows(before, amounts) and (reason := offers.refusal_of(offer, tenant)):
+    if grows and (reason := offers.refusal_of(offer, tenant)):
         raise OfferNotAllowed(reason, hint="Raise the tenant's trust level, or take another offer.")
 
 

@@ -19,6 +19,7 @@ from apps.errors import Conflict, FieldProblem, Invalid, NotAllowed, NotFound, O
 from apps.notices import services as notices
 from apps.notices.specs import Kind
 from apps.quotas import policies
+from apps.quotas.allowances.selectors import entitlements
 from apps.quotas.allowances.services import granting, quota_changes
 from apps.quotas.allowances.services.granting import GrantWish
 from apps.quotas.catalogue.selectors import offers
@@ -51,7 +52,7 @@ def ask(*, actor: Actor, tenant: Tenant, offer: Offer, wish: RequestWish, now: d
     its trust level allows. What is borrowed cannot be asked for by the hour.
     """
     require_asker(actor, tenant)
-    _check(tenant, offer, wish)
+    _check(tenant, offer, wish, now)
     row = QuotaRequest.objects.create(
         tenant=tenant, offer=offer, kind=wish.kind, count=wish.count, reason=wish.reason.strip(),
         duration_seconds=wish.duration_seconds, asked_by=User.objects.get(username=actor.username),
@@ -177,7 +178,7 @@ def require_speaker(actor: Actor, tenant: Tenant) -> None:
         require_asker(actor, tenant)
 
 
-def _check(tenant: Tenant, offer: Offer, wish: RequestWish) -> None:
+def _check(tenant: Tenant, offer: Offer, wish: RequestWish, now: datetime) -> None:
     problems = []
     if not MORE_DEVICES.holds(wish.count):
         words = f"Ask for 1 to {MORE_DEVICES.most} devices."
@@ -191,9 +192,7 @@ def _check(tenant: Tenant, offer: Offer, wish: RequestWish) -> None:
     elif seconds is not None and wish.kind is RequestKind.BORROW:
         words = "Only a guarantee can have an end; ask for borrowing without one."
         problems.append(FieldProblem("/spec/duration_seconds", "invalid_value", words))
-    if offer.cluster_id != tenant.cluster_id:
-        words = f"{offer.slug} is not an offer of {tenant.slug}'s cluster."
-        problems.append(FieldProblem("/spec/offer", "reference_not_found", words))
+    problems += entitlements.misfits(tenant, offer, now=now)
     if problems:
         raise Invalid(problems)
     if refusal := offers.refusal_of(offer, tenant):
