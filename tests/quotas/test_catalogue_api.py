@@ -9,13 +9,15 @@ from django.utils import timezone
 from apps.accounts.models import User
 from apps.audit.models import AuditEvent
 from apps.cluster.specs import ObjectRef
+from apps.quotas.allowances.services import granting
+from apps.quotas.allowances.services.granting import GrantWish
 from apps.quotas.allowances.services.queue_reconcile import reconcile_queue
 from apps.quotas.allowances.services.quota_changes import Amounts, set_quota
 from apps.quotas.catalogue.services.offer_reconcile import reconcile_flavor, reconcile_offer
-from apps.quotas.models import Flavor, Offer, Price, TenantQueue
+from apps.quotas.models import Flavor, Offer, Price, Quota, TenantQueue
 from apps.tenants.lifecycle.services.reconcile import reconcile_department
-from apps.tenants.models import Department
-from tests.factories import NOW, make_department
+from apps.tenants.models import Department, Tenant
+from tests.factories import NOW, make_department, make_user
 from tests.quotas.conftest import Story
 from tests.tenants.rest import Rest
 
@@ -114,6 +116,46 @@ def test_an_offer_with_quota_stays(story: Story, petra: Rest) -> None:
     assert gone.status_code == 202
     reconcile_offer(story.offer("l4-whole").pk, gateway=story.gateway)
     assert petra.get("/offers/l4-whole").status_code == 404
+
+
+def test_an_offer_outlives_no_grant_and_no_open_request(story: Story, petra: Rest) -> None:
+    offer, path, now = story.offer("h100-whole"), "/offers/h100-whole", timezone.now()
+    wish = GrantWish(1, now + timedelta(days=2), now + timedelta(days=1))
+    grant = granting.give_grant(actor=story.petra, tenant=story.vision, offer=offer, wish=wish, now=now)
+    refused = petra.send("DELETE", path, match="*").json()
+    assert (refused["code"], refused["detail"]) == (
+        "has_dependents",
+        "Tenants with a grant of h100-whole: vision.",
+    )
+    granting.end_grant(actor=story.petra, grant=grant, now=timezone.now())
+    spec = {"offer": "h100-whole", "count": 1, "reason": "a paper"}
+    asked = petra.send("POST", "/quota-requests", {"tenant": "speech", "spec": spec}).json()
+    refused = petra.send("DELETE", path, match="*").json()
+    assert refused["detail"] == "Tenants with an open request of h100-whole: speech."
+    assert petra.send("POST", f"/quota-requests/{asked['id']}/withdraw").status_code == 200
+    assert petra.send("DELETE", path, match="*").status_code == 202
+    asked_late = petra.send("POST", "/quota-requests", {"tenant": "speech", "spec": spec})
+    assert "is being deleted" in asked_late.content.decode()
+
+
+def test_an_offer_goes_though_a_deleted_team_had_quota_of_it(story: Story, petra: Rest) -> None:
+    offer = story.offer("h100-whole")
+    set_quota(actor=story.petra, tenant=story.vision, offer=offer, amounts=Amounts(1), now=NOW)
+    Tenant.objects.filter(pk=story.vision.pk).update(deleting_at=NOW, deleted_at=NOW)
+    assert petra.send("DELETE", "/offers/h100-whole", match="*").status_code == 202
+
+
+def test_a_request_of_an_offer_that_is_gone_is_read_and_gives_nothing(story: Story, petra: Rest) -> None:
+    spec = {"offer": "h100-whole", "count": 1, "reason": "a paper"}
+    asked = petra.send("POST", "/quota-requests", {"tenant": "speech", "spec": spec}).json()
+    Offer.objects.filter(slug="h100-whole").update(deleting_at=NOW, deleted_at=NOW)
+    path = f"/quota-requests/{asked['id']}"
+    assert petra.get(path).status_code == 200
+    assert petra.send("POST", f"{path}/comment", {"text": "it is gone"}).status_code == 200
+    other = Rest(make_user("paul", platform_role="platform"))
+    assert other.send("POST", f"{path}/approve", {}).status_code == 422
+    assert not Quota.objects.exists()
+    assert other.send("POST", f"{path}/decline", {"reason": "gone"}).status_code == 200
 
 
 def test_the_backstop_lets_nothing_pass_of_an_offer_without_quota(story: Story, petra: Rest) -> None:

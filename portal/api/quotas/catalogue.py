@@ -197,7 +197,7 @@ class OfferView(DocumentView[Offer]):
     @answers(202, OfferBody, etag=True)
     @refuses("has_dependents")
     def delete(self, request: Request, key: str) -> Response:
-        """409 has_dependents while somebody has quota of it or holds it."""
+        """409 has_dependents while somebody has quota, a grant or an open request of it, or holds it."""
 
         def take(row: Offer) -> Offer:
             return offering.delete_offer(actor=self.actor, offer=row, now=timezone.now())

@@ -101,10 +101,13 @@ def offers_kept(tenant: Tenant, *, now: datetime) -> set[UUID]:
 def misfits(tenant: Tenant, offer: Offer, *, now: datetime) -> list[FieldProblem]:
     """Why an offer can be nothing of a tenant's, whatever its trust level.
 
-    Rule: it is of the tenant's cluster, not on another tenant's own nodes, and bears no name that a node
-    gives to what the tenant has already: Kueue could not tell the two apart.
+    Rule: it is of the tenant's cluster, not being deleted, not on another tenant's own nodes, and bears no
+    name that a node gives to what the tenant has already: Kueue could not tell the two apart.
     """
     problems = []
+    if offer.deleting_at or offer.deleted_at:
+        words = f"{offer.slug} is being deleted or is gone: take another offer."
+        problems.append(FieldProblem("/spec/offer", "reference_not_found", words))
     if offer.cluster_id != tenant.cluster_id:
         words = f"{offer.slug} is not an offer of {tenant.slug}'s cluster."
         problems.append(FieldProblem("/spec/offer", "reference_not_found", words))

@@ -46,7 +46,9 @@ def settle(*, actor: Actor, tenant: Tenant, now: datetime) -> list[Quota]:
     if NodePhase.ASSIGNED in tenancy.nodes_of(tenant).values_list("phase", flat=True):
         adoption.adopt_inventory(actor=actor, cluster=tenant.cluster, now=now, with_cores=False)
     changed = []
-    for offer in Offer.objects.filter(flavor__tenant=tenant, deleted_at=None).select_related("flavor"):
+    for offer in Offer.objects.filter(
+        flavor__tenant=tenant, deleting_at=None, deleted_at=None
+    ).select_related("flavor"):
         before = Quota.objects.filter(tenant=tenant, offer=offer).first()
         count = devices_of(tenant, offer)
         if before is None and (

@@ -97,7 +97,7 @@ def grant_everything(*, actor: Actor, tenant: Tenant, now: datetime) -> list[Quo
             actor=actor, tenant=tenant, offer=offer, amounts=Amounts(supplied[offer.pk].capacity), now=now
         )
         for offer in offers.offers_of(tenant)
-        if offer.pk not in has and not offers.refusal_of(offer, tenant)
+        if offer.pk not in has and offer.deleting_at is None and not offers.refusal_of(offer, tenant)
     ]
 
 

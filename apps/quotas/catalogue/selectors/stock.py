@@ -83,7 +83,7 @@ def _room_of(offer: Offer, cluster: Cluster) -> room.Room:
     if offer.is_cores:
         return room.placeable_cores(cores_by_node(cluster, offer))
     return room.placeable_devices(
-        devices_by_offer(cluster)[offer.pk],
+        devices_by_offer(cluster).get(offer.pk, ()),  # none of an offer that is gone
         [device for device in inventory.devices(cluster) if device.model == offer.flavor.model],
         held=_held(cluster),
         working={node.name for node in inventory.nodes(cluster) if node.schedulable},

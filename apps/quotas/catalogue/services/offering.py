@@ -7,6 +7,7 @@ from typing import Any
 from uuid import uuid4
 
 from django.db import transaction
+from django.db.models import QuerySet
 
 from apps.accounts.specs import Actor
 from apps.audit import services as audit
@@ -22,8 +23,8 @@ from apps.quotas.catalogue.rules import inventory_plan
 from apps.quotas.catalogue.selectors import stock
 from apps.quotas.catalogue.services import booking, core_offers
 from apps.quotas.kueue import observation
-from apps.quotas.models import Flavor, Offer, Price
-from apps.quotas.specs import Mechanism, SharingMode
+from apps.quotas.models import Flavor, Grant, Offer, Price, Quota, QuotaRequest
+from apps.quotas.specs import Mechanism, RequestStatus, SharingMode
 from apps.quotas.wake.services import queue_hints
 from apps.tenants.specs import TrustLevel
 
@@ -166,21 +167,36 @@ def create_offer(*, actor: Actor, wish: OfferWish, now: datetime) -> Offer:
 
 @transaction.atomic
 def delete_offer(*, actor: Actor, offer: Offer, now: datetime) -> Offer:
-    """Takes an offer away once nobody has quota of it and nothing holds it (409 has_dependents).
+    """Takes an offer away once no living tenant has quota, a grant that has not ended or an open request of
+    it, and nothing holds it (409 has_dependents).
 
     Rule: platform engineers only. Prices and allocations of the past stay.
     """
     require_keeper(actor)
     locked = Offer.objects.select_for_update().get(pk=offer.pk)
-    left = locked.quotas.count()
-    hint = "Take the quota away first; to sell no more of it, switch it off (enabled: false)."
-    _refuse_dependents(left, f"{left} tenants have quota of {locked.slug}.", hint=hint)
+    _refuse_bound(locked, now)
     held = _in_use(locked) if locked.deleted_at is None else 0
     words = f"{held} {locked.units} of {locked.slug} are in use."
     _refuse_dependents(held, words, hint="Wait until they are free.")
     queue_hints.queues_follow(locked.cluster)
     _begin_deleting(actor, locked, now)
     return locked
+
+
+def _refuse_bound(offer: Offer, now: datetime) -> None:
+    of_it: tuple[tuple[QuerySet[Any], str, str], ...] = (
+        (Quota.objects.all(), "quota", "Take the quota away first"),
+        (Grant.objects.filter(ends_at__gt=now), "a grant", "End the grants first"),
+        (QuotaRequest.objects.filter(status=RequestStatus.OPEN), "an open request", "Decline them first"),
+    )
+    for rows, what, first in of_it:
+        living = rows.filter(offer=offer, tenant__deleted_at=None)
+        slugs = sorted(set(living.values_list("tenant__slug", flat=True)))
+        words = f"Tenants with {what} of {offer.slug}: {', '.join(slugs)}."
+        _refuse_dependents(len(slugs), words, hint=f"{first}; {_SWITCH_OFF}")
+
+
+_SWITCH_OFF = "to sell no more of it, switch it off (enabled: false)."
 
 
 def _in_use(offer: Offer) -> int:
