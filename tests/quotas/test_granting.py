@@ -185,3 +185,19 @@ def test_grants_over_rest(cast: Cast) -> None:
     assert petra.send("POST", f"{path}/end").json()["status"]["phase"] == "Ended"
     assert petra.send("POST", f"{path}/end").json()["code"] == "wrong_phase"
     assert [each["id"] for each in leon.get("/grants?tenant=vision").json()["items"]] == [made.json()["id"]]
+
+
+def test_the_same_end_twice_by_one_key_ends_once(cast: Cast) -> None:
+    now, petra = timezone.now(), Rest(cast.petra)
+    grant = granting.give_grant(
+        actor=as_actor(cast.petra),
+        tenant=cast.vision,
+        offer=cast.offer,
+        wish=GrantWish(1, now + DAY),
+        now=now,
+    )
+    path = f"/grants/{grant.pk}/end"
+    assert petra.send("POST", path, match='"7"').status_code == 412
+    answers = [petra.send("POST", path, match='"1"', key="once") for _ in range(2)]
+    assert [answer.status_code for answer in answers] == [200, 200]
+    assert AuditEvent.objects.filter(action="grant.end").count() == 1

@@ -212,7 +212,8 @@ def test_the_work_of_other_departments_is_counted_and_never_named() -> None:
     assert told.starts == (Moved("vision", "sweep", 1, "H100", to="another department"),)
 
 
-def test_the_same_move_twice_by_one_key_moves_once(cast: Cast, mona: Rest) -> None:
-    answers = [asked(mona, cast, key="once") for _ in range(2)]
+@pytest.mark.parametrize("match", ["", '"1"'], ids=["as it is", "as it was read"])
+def test_the_same_move_twice_by_one_key_moves_once(cast: Cast, mona: Rest, match: str) -> None:
+    answers = [asked(mona, cast, match=match, key="once") for _ in range(2)]
     assert [answer.status_code for answer in answers] == [200, 200]
     assert guaranteed(cast.vision, cast.speech) == [1, 3]

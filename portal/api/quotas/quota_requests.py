@@ -97,18 +97,21 @@ class GrantEndView(ApiView):
     @refuses("wrong_phase")
     def post(self, request: Request, key: str) -> Response:
         """Now; what runs on it stays."""
-        grant = spending.grant_for(self.actor, key)
-        granting.require_giver(self.actor, grant.tenant)
-        require_match(request, grant.generation, required=False)
-        before = granting.counts_at(grant, timezone.now())
 
-        def end() -> Grant:
-            return granting.end_grant(actor=self.actor, grant=grant, now=timezone.now())
+        def end() -> tuple[int, Grant]:
+            grant, now = spending.grant_for(self.actor, key, lock=True), timezone.now()
+            granting.require_giver(self.actor, grant.tenant)
+            require_match(request, grant.generation, required=False)
+            before = granting.counts_at(grant, now)
+            return before, granting.end_grant(actor=self.actor, grant=grant, now=now)
 
-        def told(row: Grant) -> Body:
-            return _effect(self.actor, row, before)
+        def answer(both: tuple[int, Grant]) -> Response:
+            return _shown_grant(both[1])
 
-        return idempotent(request, lambda: written(request, end, _shown_grant, told=told))
+        def effect_then(both: tuple[int, Grant]) -> Body:
+            return _effect(self.actor, both[1], both[0])
+
+        return idempotent(request, lambda: written(request, end, answer, told=effect_then))
 
 
 STATUSES = {status.label: str(status) for status in RequestStatus}

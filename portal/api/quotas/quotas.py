@@ -1,6 +1,7 @@
 """REST for quotas."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from django.utils import timezone
@@ -176,23 +177,30 @@ class QuotaMoveView(ApiView):
     @refuses("already_exists", "offer_not_allowed", "quota_exceeded", "wrong_phase")
     def post(self, request: Request, key: str) -> Response:
         """To another tenant of the department, whose sum stays; answers what this one has left."""
-        found = entitlements.quota_for(self.actor, key)
-        moving.require_mover(self.actor, found.tenant)
-        asked = MoveSerializer.checked(request.data)
-        require_match(request, found.generation, required=False)
+
+        def effect_then(both: tuple[Move, Quota]) -> Body:
+            does = moving.effect_of(actor=self.actor, move=both[0], now=timezone.now())
+            return {"effect": effect_body(does)}
+
+        def answer(both: tuple[Move, Quota]) -> Response:
+            return Response(_quotas(self)(both[1]), headers={"ETag": etag(both[1])})
+
+        def once() -> Response:
+            act = partial(self._move, key)
+            return written(request, act, answer, manifests=lambda both: _manifests(both[1]), told=effect_then)
+
+        return idempotent(request, once)
+
+    def _move(self, key: str) -> tuple[Move, Quota]:
+        giver = entitlements.quota_for(self.actor, key).tenant
+        moving.require_mover(self.actor, giver)
+        asked = MoveSerializer.checked(self.request.data)
         taker = references.found("/to", lambda: tenancy.tenant_for(self.actor, asked["to"]))
-        move = Move(found.tenant, taker, found.offer, asked["count"], asked["reason"])
-
-        def told(_: Quota) -> Body:
-            return {"effect": effect_body(moving.effect_of(actor=self.actor, move=move, now=timezone.now()))}
-
-        def act() -> Quota:
-            return moving.move_quota(actor=self.actor, move=move, now=timezone.now())
-
-        def shown(quota: Quota) -> Response:
-            return Response(_quotas(self)(quota), headers={"ETag": etag(quota)})
-
-        return idempotent(request, lambda: written(request, act, shown, manifests=_manifests, told=told))
+        moving.lock_both(giver, taker)
+        quota = entitlements.quota_for(self.actor, key)
+        require_match(self.request, quota.generation, required=False)
+        move = Move(giver, taker, quota.offer, asked["count"], asked["reason"])
+        return move, moving.move_quota(actor=self.actor, move=move, now=timezone.now())
 
 
 _AMOUNTS = ("nominal_quota", "borrowing_limit", "lending_limit")

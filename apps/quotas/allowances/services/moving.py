@@ -46,9 +46,8 @@ def move_quota(*, actor: Actor, move: Move, now: datetime) -> Quota:
     """
     require_mover(actor, move.giver)
     require_mover(actor, move.taker)
-    # In one order for everybody, or two moves against each other would wait for ever.
     pair = sorted((move.giver, move.taker), key=lambda tenant: tenant.pk)
-    list(Tenant.objects.select_for_update().filter(pk__in=[each.pk for each in pair]).order_by("pk"))
+    lock_both(*pair)
     had = {tenant.pk: _amounts(tenant, move.offer) for tenant in pair}
     _check(move, had[move.giver.pk].nominal_quota)
     given, taken = had[move.giver.pk], had[move.taker.pk]
@@ -89,6 +88,12 @@ def require_mover(actor: Actor, tenant: Tenant) -> None:
     """Raises NotAllowed unless the actor may move quota from and to this tenant."""
     if not policies.can_decide(actor, tenant):
         raise NotAllowed("Only a platform engineer or a manager of the department moves its quota.")
+
+
+def lock_both(giver: Tenant, taker: Tenant) -> None:
+    """Keeps others from changing the quota of either until the transaction ends."""
+    # In one order for everybody, or two moves against each other would wait for ever.
+    list(Tenant.objects.select_for_update().filter(pk__in=[giver.pk, taker.pk]).order_by("pk"))
 
 
 def _amounts(tenant: Tenant, offer: Offer) -> Amounts:

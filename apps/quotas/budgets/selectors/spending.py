@@ -25,9 +25,9 @@ def grants_for(actor: Actor) -> QuerySet[Grant]:
     return found.filter(tenant__in=tenancy.tenants_for(actor))
 
 
-def grant_for(actor: Actor, pk: str | UUID) -> Grant:
+def grant_for(actor: Actor, pk: str | UUID, *, lock: bool = False) -> Grant:
     """One grant by id, if the actor sees it; raises NotFound."""
-    return by_id(grants_for(actor), pk)
+    return by_id(grants_for(actor), pk, lock=lock)
 
 
 def spans(grants: Iterable[Grant]) -> list[GrantSpan]:
