@@ -10,8 +10,10 @@ from apps.accounts.models import User
 from apps.audit.models import AuditEvent
 from apps.cluster.models import MirrorObject
 from apps.cluster.objects.conditions import find
-from apps.errors import Conflict, DomainError, NotAllowed
+from apps.errors import Conflict, DomainError, Invalid, NotAllowed
 from apps.quotas.allowances.selectors.entitlements import queue_spec
+from apps.quotas.allowances.services import weighing
+from apps.quotas.allowances.services.weighing import DepartmentShare
 from apps.quotas.models import TenantQueue
 from apps.tenants import selectors
 from apps.tenants.lifecycle.selectors.removal import removal_of
@@ -162,6 +164,21 @@ def test_a_manager_looks_after_the_tenants_of_the_own_department_alone(cast: Cas
         deletion.approve_deletion(actor=otto, tenant=cast.vision, now=NOW)
     tenancy.set_managers(actor=as_actor(cast.petra), department=research, usernames=[], now=NOW)
     assert [t.slug for t in selectors.tenants_for(otto)] == ["genomics"]
+
+
+def test_a_department_above_another_one_is_not_deleted(cast: Cast) -> None:
+    """Its budget would go on binding the teams below, and nobody could see or change it."""
+    petra, below = as_actor(cast.petra), cast.genomics.department
+    above = factories.make_department(below.cluster, "science")
+    weighing.set_share(actor=petra, department=below, share=DepartmentShare(above), now=NOW)
+    with pytest.raises(Conflict, match="Departments below science: bio") as refusal:
+        tenancy.delete_department(actor=petra, department=above, now=NOW)
+    assert (refusal.value.code, "elsewhere" in refusal.value.hint) == ("has_dependents", True)
+    weighing.set_share(actor=petra, department=below, share=DepartmentShare(None), now=NOW)
+    gone = tenancy.delete_department(actor=petra, department=above, now=NOW)
+    with pytest.raises(Invalid) as refused:
+        weighing.set_share(actor=petra, department=below, share=DepartmentShare(gone), now=NOW)
+    assert [each.pointer for each in refused.value.problems] == ["/spec/parent"]
 
 
 def test_only_an_empty_department_is_deleted(cast: Cast) -> None:

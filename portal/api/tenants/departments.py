@@ -82,7 +82,7 @@ class DepartmentView(DocumentView[Department]):
     @answers(202, DepartmentBody, etag=True)
     @refuses("has_dependents")
     def delete(self, request: Request, key: str) -> Response:
-        """Ask for its removal; 409 has_dependents while a tenant is left."""
+        """Ask for its removal; 409 has_dependents while a tenant, or a department below it, is left."""
 
         def ask(row: Department) -> Department:
             return tenancy.delete_department(actor=self.actor, department=row, now=timezone.now())

@@ -63,8 +63,8 @@ def set_weight(*, actor: Actor, tenant: Tenant, fair_weight: Decimal, now: datet
 def set_share(*, actor: Actor, department: Department, share: DepartmentShare, now: datetime) -> Department:
     """Puts a department below another one or at the top, with its weight and its bounds.
 
-    Rule: platform engineers only; parent and offers are of its own cluster, no department is below itself, at
-    most 5 deep; bounds need a parent (Kueue allows none at the top).
+    Rule: platform engineers only; parent and offers are of its own cluster, the parent stays, no department
+    is below itself, at most 5 deep; bounds need a parent (Kueue allows none at the top).
     """
     require_keeper(actor)
     locked = Department.objects.select_for_update().get(pk=department.pk)
@@ -104,6 +104,9 @@ def _check_share(department: Department, share: DepartmentShare, *, has_bounds: 
     problems = []
     if share.parent is not None and share.parent.cluster_id != department.cluster_id:
         problems.append(FieldProblem("/spec/parent", "reference_not_found", "It is on another cluster."))
+    if share.parent is not None and share.parent.deleting_at is not None:
+        words = f"{share.parent.slug} is being deleted: choose another one."
+        problems.append(FieldProblem("/spec/parent", "reference_not_found", words))
     if any(each.pk == department.pk for each in above):
         problems.append(FieldProblem("/spec/parent", "invalid_value", "A department cannot be below itself."))
     if len(above) >= DEEPEST:

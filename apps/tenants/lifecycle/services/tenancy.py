@@ -1,6 +1,4 @@
-"""What people do with departments, tenants and members. Records intent only; the reconcile reaches the
-cluster.
-"""
+"""What people do with departments, tenants and members: intent alone, the reconcile reaches the cluster."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -119,7 +117,7 @@ def set_managers(*, actor: Actor, department: Department, usernames: Collection[
 def delete_department(*, actor: Actor, department: Department, now: datetime) -> Department:
     """Asks for the removal of an empty department; asking again changes nothing. Platform engineers only.
 
-    Rule: refused with `has_dependents` while a tenant of it is left.
+    Rule: refused with `has_dependents` while a tenant of it, or a department below it, is left.
     """
     require_department_keeper(actor)
     row = Department.objects.select_for_update(of=("self",)).select_related("cluster").get(pk=department.pk)
@@ -130,6 +128,9 @@ def delete_department(*, actor: Actor, department: Department, now: datetime) ->
         detail = f"{row.slug} still has {left} tenant{'s' if left > 1 else ''}."
         hint = "Delete them first, or move their people elsewhere."
         raise Conflict(detail, code="has_dependents", hint=hint, dependents={"tenant": left})
+    if below := sorted(row.departments.filter(deleting_at=None).values_list("slug", flat=True)):
+        detail = f"Departments below {row.slug}: {', '.join(below)}."
+        raise Conflict(detail, code="has_dependents", hint="Move them elsewhere first.")
     row.deleting_at = now
     row.generation += 1
     row.save(update_fields=["deleting_at", "generation", "updated_at"])
