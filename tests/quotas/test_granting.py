@@ -100,6 +100,27 @@ def test_a_manager_gives_no_more_than_there_is_and_a_platform_engineer_may(story
         )
 
 
+def test_a_manager_plans_no_more_than_there_is_at_any_moment_of_it(story: Story) -> None:
+    manager = make_user("mona")
+    DepartmentManager.objects.create(department=story.vision.department, user=manager)
+    now, offer, actor = timezone.now(), story.offer("h100-whole"), as_actor(manager)
+
+    def plan(begins: int, ends: int) -> None:
+        wish = GrantWish(2, now + ends * DAY, now + begins * DAY)
+        granting.give_grant(actor=actor, tenant=story.speech, offer=offer, wish=wish, now=now)
+
+    plan(3, 5)
+    plan(1, 3)
+    for begins, ends in ((0, 2), (4, 6), (0, 7)):
+        with pytest.raises(NotAllowed, match="4 H100 whole would be guaranteed, but there are only 2"):
+            plan(begins, ends)
+    plan(0, 1)
+    plan(5, 6)
+    with pytest.raises(NotAllowed):
+        granting.require_stock(actor, story.vision, offer, 1, since=now + 6 * DAY - HOUR)
+    granting.require_stock(actor, story.vision, offer, 2, since=now + 6 * DAY)
+
+
 @pytest.mark.parametrize(
     "wish",
     [

@@ -53,7 +53,7 @@ def give_grant(*, actor: Actor, tenant: Tenant, offer: Offer, wish: GrantWish, n
     locked = Tenant.objects.select_for_update(of=("self",)).select_related("department").get(pk=tenant.pk)
     starts_at = wish.starts_at or now
     _check(locked, offer, wish, starts_at=starts_at, now=now)
-    require_stock(actor, locked, offer, wish.count, now=now)
+    require_stock(actor, locked, offer, wish.count, since=max(starts_at, now), until=wish.ends_at)
     grant = Grant.objects.create(
         tenant=locked, offer=offer, count=wish.count, starts_at=starts_at, ends_at=wish.ends_at,
         reason=wish.reason, created_by=actor.username,
@@ -145,14 +145,18 @@ def require_giver(actor: Actor, tenant: Tenant) -> None:
         raise NotAllowed("Only a platform engineer or a manager of the department gives grants.")
 
 
-def require_stock(actor: Actor, tenant: Tenant, offer: Offer, more: int, *, now: datetime) -> None:
-    """Raises NotAllowed where a manager would guarantee more of an offer than its cluster has."""
+def require_stock(
+    actor: Actor, tenant: Tenant, offer: Offer, more: int, *, since: datetime, until: datetime | None = None
+) -> None:
+    """Raises NotAllowed where a manager would guarantee more of an offer than its cluster has, at any moment
+    in [since, until); None: ever after.
+    """
     if policies.may_promise_beyond_stock(actor, tenant):
         return
     # One at a time for each offer, after the tenant's row as everywhere: two at once would each count as free
     # what the other gives.
     Offer.objects.select_for_update(no_key=True).get(pk=offer.pk)
-    promised, owned = stock.promised(offer, now=now) + more, stock.capacity_of(offer)
+    promised, owned = stock.most_promised(offer, since=since, until=until) + more, stock.capacity_of(offer)
     if promised > owned:
         words = f"{promised} {offer.name} would be guaranteed, but there are only {owned}."
         raise NotAllowed(words, hint="Only a platform engineer may guarantee more than there is.")

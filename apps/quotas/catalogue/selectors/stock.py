@@ -133,6 +133,17 @@ def promised(offer: Offer, *, now: datetime) -> int:
     return quotas + (grants.aggregate(total=Sum("count"))["total"] or 0)
 
 
+def most_promised(offer: Offer, *, since: datetime, until: datetime | None = None) -> int:
+    """The most that `promised` comes to at a moment in [since, until); None: ever after. It grows only where
+    a grant begins.
+    """
+    begins = Grant.objects.filter(offer=offer, tenant__deleted_at=None, starts_at__gt=since)
+    if until is not None:
+        begins = begins.filter(starts_at__lt=until)
+    moments = {since, *begins.values_list("starts_at", flat=True)}
+    return max(promised(offer, now=moment) for moment in moments)
+
+
 def is_of(device: DeviceView, offer: Offer) -> bool:
     """Whether a device is one of the offer's: by driver, model, MIG profile and the flavor's node labels.
 

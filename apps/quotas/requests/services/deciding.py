@@ -211,7 +211,7 @@ def _raise_quota(actor: Actor, row: QuotaRequest, given: int, now: datetime) -> 
     # Before its quota is read: what another approval adds at the same time stays.
     Tenant.objects.select_for_update().get(pk=row.tenant_id)
     if row.kind == RequestKind.GUARANTEED:
-        granting.require_stock(actor, row.tenant, row.offer, given, now=now)
+        granting.require_stock(actor, row.tenant, row.offer, given, since=now)
     wanted = forecast.raised(row, given)
     # A manager decides, but quota itself is the platform's to set: the request's own record names who did.
     who = actor if policies.can_set_quota(actor, row.tenant) else system_actor("approval")
