@@ -16,6 +16,7 @@ from tests.pages.conftest import Scene
 
 pytestmark = pytest.mark.django_db
 FORM = "/t/vision/templates/lab/"
+FLAG = {"name": "tensorboard", "type": "boolean", "default": True}
 
 
 @pytest.fixture
@@ -64,9 +65,8 @@ def test_secrets_go_with_the_last_step_of_a_template(scene: Scene, rosa: Client)
 
 
 def test_a_flag_that_was_taken_away_is_away_after_back(scene: Scene, rosa: Client) -> None:
-    flag = {"name": "tensorboard", "type": "boolean", "default": True}
     version = TemplateVersion.objects.get(template__slug="lab")
-    version.parameters = [*version.parameters, flag]
+    version.parameters = [*version.parameters, FLAG]
     version.save()
     assert 'id="id_p-tensorboard" checked' in words_of(rosa.get(FORM))
     typed = {"name": "rag", "p-offer": scene.cast.offer.slug, "p-hours": "3"}
@@ -103,6 +103,21 @@ def test_a_wrong_value_stands_at_its_field_and_a_moved_price_is_shown(scene: Sce
     moved = rosa.post(FORM, {**typed, "p-hours": "2", "seen_hourly": "9.99"})
     assert (moved.status_code, "the price moved" in words_of(moved)) == (409, True)
     assert not Workload.objects.exclude(template="").exists()
+
+
+@pytest.mark.parametrize(("typed", "kept"), [({}, {}), ({"p-tensorboard": "False"}, {"tensorboard": False})])
+def test_a_flag_of_which_a_lead_says_nothing_is_as_the_template_says(
+    scene: Scene, rosa: Client, signed_in: SignedIn, typed: dict[str, str], kept: dict[str, bool]
+) -> None:
+    version = TemplateVersion.objects.get(template__slug="lab")
+    version.parameters = [*version.parameters, FLAG]
+    version.save()
+    leon = signed_in(scene.cast.leon)
+    assert leon.post(f"{FORM}defaults/", {"p-hours": "4", **typed}).status_code == 303
+    assert catalogue.defaults_in(scene.cast.vision) == {"lab": {"hours": 4, **kept}}
+    again = words_of(leon.get(f"{FORM}defaults/"))
+    assert ('<option value="False" selected>' in again) == bool(kept)
+    assert ('id="id_p-tensorboard" checked' in words_of(rosa.get(FORM))) == (not kept)
 
 
 def test_a_lead_sets_what_the_teams_form_starts_with(scene: Scene, rosa: Client, signed_in: SignedIn) -> None:
