@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 from django.test import Client
 
+from apps.tenants.models import Tenant
 from apps.workloads.models import Workload
 from apps.workloads.template_models import Template, TemplateVersion
 from apps.workloads.templates.selectors import catalogue
 from tests.conftest import SignedIn
-from tests.factories import make_template
+from tests.factories import NOW, make_template
 from tests.pages.conftest import Scene
 
 pytestmark = pytest.mark.django_db
@@ -154,6 +155,11 @@ def test_the_console_adds_those_of_the_product_edits_compares_exports_and_retire
     petra.post(page, {"name": "Arrays", "least_trust": "standard", "tenants": ["vision"]})
     row = Template.objects.get(slug="batch-array")
     assert (row.name, row.least_trust, row.is_for_all) == ("Arrays", "standard", False)
+    Tenant.objects.filter(slug="vision").update(deleted_at=NOW)
+    assert '<option value="vision" selected>Vision (deleted)</option>' in words_of(petra.get(page))
+    petra.post(page, {"name": "Arrays", "least_trust": "standard", "tenants": ["vision"]})
+    row.refresh_from_db()
+    assert (row.is_for_all, row.tenants.get().slug) == (False, "vision"), "nobody else has it now"
     assert 'name="reason"' in words_of(petra.get(f"{page}retire/"))
     petra.post(f"{page}retire/", {"reason": "old"})
     assert ": old. <strong>Version 2</strong>" in words_of(petra.get(page))
