@@ -6,6 +6,7 @@ import pytest
 from django.test import Client
 
 from apps.cluster.models import MirrorObject
+from apps.tenants.models import Tenant
 from apps.workloads.images.selectors import drivers
 from apps.workloads.images.services import keeping
 from apps.workloads.models import Image
@@ -107,6 +108,19 @@ def test_an_image_is_listed_changed_retired_and_restored(scene: Scene, petra: Cl
     petra.post("/console/images/lab/", {**typed, "tenants": ["vision"]})
     (image,) = Image.objects.all()
     assert (image.is_for_all, image.retired_at, image.size_bytes) == (False, None, 4 * 1024**3)
+
+
+def test_what_was_for_a_deleted_tenant_alone_is_not_opened_to_all(scene: Scene, petra: Client) -> None:
+    """RULE: a form that nobody changed changes nothing."""
+    typed = {"name": "Lab", "reference": "jupyter/pytorch:1", "kinds": ["notebook"], "tenants": ["vision"]}
+    petra.post("/console/images/", typed)
+    Tenant.objects.filter(slug="vision").update(deleted_at=NOW)
+    page = words_of(petra.get("/console/images/lab/"))
+    assert '<option value="vision" selected>Vision (deleted)</option>' in page
+    petra.post("/console/images/lab/", typed)
+    image = Image.objects.get()
+    assert (image.is_for_all, image.tenants.get()) == (False, scene.cast.vision)
+    assert 'value="vision"' not in words_of(petra.get("/console/images/")), "nor is it chosen anew"
 
 
 def test_the_rule_of_the_installation_and_of_a_tenant(scene: Scene, petra: Client) -> None:

@@ -7,15 +7,17 @@ from typing import Any
 import pytest
 from django.test import Client
 
+from apps.tenants.models import Tenant
 from apps.workloads.models import Workload
 from apps.workloads.template_models import Template, TemplateVersion
 from apps.workloads.templates.selectors import catalogue
 from tests.conftest import SignedIn
-from tests.factories import make_template
+from tests.factories import NOW, make_template
 from tests.pages.conftest import Scene
 
 pytestmark = pytest.mark.django_db
 FORM = "/t/vision/templates/lab/"
+FLAG = {"name": "tensorboard", "type": "boolean", "default": True}
 
 
 @pytest.fixture
@@ -64,9 +66,8 @@ def test_secrets_go_with_the_last_step_of_a_template(scene: Scene, rosa: Client)
 
 
 def test_a_flag_that_was_taken_away_is_away_after_back(scene: Scene, rosa: Client) -> None:
-    flag = {"name": "tensorboard", "type": "boolean", "default": True}
     version = TemplateVersion.objects.get(template__slug="lab")
-    version.parameters = [*version.parameters, flag]
+    version.parameters = [*version.parameters, FLAG]
     version.save()
     assert 'id="id_p-tensorboard" checked' in words_of(rosa.get(FORM))
     typed = {"name": "rag", "p-offer": scene.cast.offer.slug, "p-hours": "3"}
@@ -105,6 +106,21 @@ def test_a_wrong_value_stands_at_its_field_and_a_moved_price_is_shown(scene: Sce
     assert not Workload.objects.exclude(template="").exists()
 
 
+@pytest.mark.parametrize(("typed", "kept"), [({}, {}), ({"p-tensorboard": "False"}, {"tensorboard": False})])
+def test_a_flag_of_which_a_lead_says_nothing_is_as_the_template_says(
+    scene: Scene, rosa: Client, signed_in: SignedIn, typed: dict[str, str], kept: dict[str, bool]
+) -> None:
+    version = TemplateVersion.objects.get(template__slug="lab")
+    version.parameters = [*version.parameters, FLAG]
+    version.save()
+    leon = signed_in(scene.cast.leon)
+    assert leon.post(f"{FORM}defaults/", {"p-hours": "4", **typed}).status_code == 303
+    assert catalogue.defaults_in(scene.cast.vision) == {"lab": {"hours": 4, **kept}}
+    again = words_of(leon.get(f"{FORM}defaults/"))
+    assert ('<option value="False" selected>' in again) == bool(kept)
+    assert ('id="id_p-tensorboard" checked' in words_of(rosa.get(FORM))) == (not kept)
+
+
 def test_a_lead_sets_what_the_teams_form_starts_with(scene: Scene, rosa: Client, signed_in: SignedIn) -> None:
     leon = signed_in(scene.cast.leon)
     assert "Defaults of" in words_of(leon.get(FORM))
@@ -139,6 +155,11 @@ def test_the_console_adds_those_of_the_product_edits_compares_exports_and_retire
     petra.post(page, {"name": "Arrays", "least_trust": "standard", "tenants": ["vision"]})
     row = Template.objects.get(slug="batch-array")
     assert (row.name, row.least_trust, row.is_for_all) == ("Arrays", "standard", False)
+    Tenant.objects.filter(slug="vision").update(deleted_at=NOW)
+    assert '<option value="vision" selected>Vision (deleted)</option>' in words_of(petra.get(page))
+    petra.post(page, {"name": "Arrays", "least_trust": "standard", "tenants": ["vision"]})
+    row.refresh_from_db()
+    assert (row.is_for_all, row.tenants.get().slug) == (False, "vision"), "nobody else has it now"
     assert 'name="reason"' in words_of(petra.get(f"{page}retire/"))
     petra.post(f"{page}retire/", {"reason": "old"})
     assert ": old. <strong>Version 2</strong>" in words_of(petra.get(page))

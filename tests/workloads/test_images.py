@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from django.db.models import QuerySet
 
 from apps.audit.models import AuditEvent
 from apps.cluster.models import Cluster, MirrorObject
@@ -182,6 +183,20 @@ def test_only_a_platform_engineer_keeps_the_catalogue_and_an_image_stands_in_it_
     assert (named.generation, named.is_for_all) == (2, False)
     told = AuditEvent.objects.filter(action="image.update").get()
     assert told.changes == {"tenants": [None, ["vision"]]}
+
+
+@pytest.mark.parametrize(("twin", "words"), [("b:1", "The slug lab is taken"), ("a:1", "this image already")])
+def test_of_two_who_add_the_same_at_once_one_is_refused(
+    cast: Cast, monkeypatch: pytest.MonkeyPatch, twin: str, words: str
+) -> None:
+    """Both saw that slug and image were free."""
+    wish, refuses = ImageWish(name="Lab", reference="a:1", slug="lab"), keeping._refuse_twice
+    keeping.add_image(actor=as_actor(cast.petra), wish=wish, now=NOW)
+    monkeypatch.setattr(QuerySet, "exists", lambda _: False)
+    monkeypatch.setattr(keeping, "_refuse_twice", lambda *_: setattr(keeping, "_refuse_twice", refuses))
+    with pytest.raises(Conflict, match=words):
+        keeping.add_image(actor=as_actor(cast.petra), wish=replace(wish, reference=twin), now=NOW)
+    assert Image.objects.count() == 1
 
 
 @pytest.mark.parametrize(

@@ -177,6 +177,20 @@ def test_what_never_changes_on_an_arrays_job_takes_a_new_one() -> None:
     assert template_of() == template_of(parallelism=2) == template_of(max_failed_indexes=None)
 
 
+@pytest.mark.parametrize(("before", "after"), [(1, 3), (3, 4), (3, 1)])
+def test_another_number_of_runs_that_are_alike_takes_a_new_job(before: int, after: int) -> None:
+    """RULE: the runs of a Job never change, so the API server would refuse it for ever."""
+    body, place, _ = CASES["job"]
+
+    def rendered(runs: int) -> list[dict[str, Any]]:
+        alike = {"completions": runs, "completion_mode": "NonIndexed"}
+        return rendering.render(spec_of({**body, "job": alike}), place)
+
+    there = next(found for found in rendered(before) if found["kind"] == "Job")
+    assert rendering.is_current(there, rendered(before))
+    assert not rendering.is_current(there, rendered(after))
+
+
 @pytest.mark.parametrize("index", range(4))
 def test_a_program_of_named_items_sees_its_items_number(index: int) -> None:
     (container,) = pod_spec(controller_of("array-items"))["containers"]

@@ -81,6 +81,25 @@ def test_handing_a_node_over_warns_those_who_have_to_leave(house: Cast) -> None:
     assert Notice.objects.get(user=house.leon).url.startswith("/t/speech/workloads/")
 
 
+@pytest.mark.parametrize("tenant", ["vision", None])
+def test_handing_over_again_announces_no_other_time(house: Cast, tenant: str | None) -> None:
+    """RULE: the first notice stands, and whoever asks again is shown that."""
+    act, petra = "assign" if tenant else "release", Rest(house.petra)
+    if tenant is None:
+        place = {"cluster": house.speech.cluster, "node": "gpu-01", "phase": NodePhase.ASSIGNED}
+        NodeAssignment.objects.create(tenant=house.speech, **place)
+    for notice in (600, 86400):
+        wish = {"notice_seconds": notice} | ({"tenant": tenant} if tenant else {})
+        assert petra.send("POST", f"/nodes/gpu-01/{act}", wish).status_code == 202
+    stop_at = NodeAssignment.objects.get().stop_at
+    assert stop_at is not None
+    words = f"asked to stop at {stop_at:%Y-%m-%d %H:%M} UTC"
+    assert words in WorkloadEvent.objects.get(reason="NodeHandover").message
+    assert Notice.objects.filter(user=house.leon).count() == 1
+    again = petra.send("POST", f"/nodes/gpu-01/{act}?dry_run=true", wish).json()
+    assert words in again["warnings"][0]
+
+
 @pytest.mark.both_databases
 def test_work_is_asked_to_stop_only_once_its_notice_is_over(house: Cast) -> None:
     wish = {"tenant": "vision", "notice_seconds": 600}

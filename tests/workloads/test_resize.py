@@ -5,6 +5,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from django.utils import timezone
 
 from apps.audit.models import AuditEvent
 from apps.errors import Conflict, DomainError, Invalid, NotAllowed, QuotaExceeded
@@ -173,6 +174,27 @@ def test_what_it_holds_itself_is_no_reason_to_wait(cast: Cast) -> None:
     given(row, phase=Phase.RUNNING)
     with pytest.raises(DomainError, match="wait"):
         resize(cast, row, restart=True, count=2)
+
+
+def test_what_would_not_wait_starts_on_what_is_free(cast: Cast) -> None:
+    """The first time, once it was stopped, and in another size."""
+    fleet.show_fleet(cast.vision.cluster, now=NOW)
+    house = House(submit(cast, max_wait_seconds=0))
+    given(house.row, asked_at=timezone.now())
+    assert (house.turn().phase, "Pod" in house.kinds()) == (Phase.PENDING, True)
+    actor = as_actor(cast.rosa)
+    verbs.stop_workload(actor=actor, workload=house.row, reason="", now=NOW)
+    house.turn()
+    house.forget("Pod", "Secret")
+    assert house.turn().phase == Phase.STOPPED
+    verbs.resume_workload(actor=actor, workload=house.row, reason="", now=timezone.now())
+    assert (house.turn().phase, "Pod" in house.kinds()) == (Phase.PENDING, True)
+    given(house.row, phase=Phase.RUNNING)
+    resize(cast, house.row, restart=True, memory="8Gi")
+    given(house.row, asked_at=timezone.now())
+    house.turn()
+    house.forget("Pod")
+    assert (house.turn().phase, "Pod" in house.kinds()) == (Phase.PENDING, True)
 
 
 def test_rest_restarts_what_runs_where_it_is_told_to(rosa: Api, wide: Offer) -> None:

@@ -24,7 +24,7 @@ from apps.errors import (
     QuotaExceeded,
 )
 from apps.quotas.allowances.rules.fit import VerdictKind
-from apps.quotas.models import Price
+from apps.quotas.models import Price, Quota
 from apps.tenants.models import Membership
 from apps.workloads.lifecycle.selectors import admission_check
 from apps.workloads.lifecycle.services import verbs
@@ -39,8 +39,8 @@ from tests.workloads.asking import asked, change, submit
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 
-def running(cast: Cast) -> Workload:
-    row = submit(cast)
+def running(cast: Cast, **spec: Any) -> Workload:
+    row = submit(cast, **spec)
     Workload.objects.filter(pk=row.pk).update(
         phase=Phase.RUNNING, started_at=NOW, stops_at=NOW + timedelta(hours=8)
     )
@@ -320,6 +320,16 @@ def test_a_running_one_changes_only_its_lease_and_suspension(cast: Cast) -> None
         change(cast, row, memory="8Gi")
     assert [(p.pointer, p.code) for p in refused.value.problems] == [("/spec/memory", "read_only_field")]
     assert change(cast, row, max_run_seconds=7200).generation == 2
+    assert change(cast, row, suspend=True).phase == Phase.STOPPING
+
+
+def test_less_is_asked_for_whatever_became_of_the_quota(cast: Cast) -> None:
+    row = running(cast, count=2)
+    Quota.objects.update(nominal_quota=1, borrowing_limit=0)
+    row = change(cast, row, idle_policy={"action": "warn"})
+    row = change(cast, row, max_run_seconds=3600)
+    with pytest.raises(QuotaExceeded):
+        change(cast, row, max_run_seconds=7200)
     assert change(cast, row, suspend=True).phase == Phase.STOPPING
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from apps.cluster.specs import ObjectRef, Observed
 from apps.workloads.specs import Kind, Phase
-from apps.workloads.status import derivation
+from apps.workloads.status import derivation, waits
 from apps.workloads.status.derivation import Derived, Facts, ObservedWorkload
 from apps.workloads.status.gathering import gather
 from tests.workloads import bodies
@@ -139,12 +139,12 @@ def test_a_change_of_phase_is_one_line_and_no_change_is_none() -> None:
 
 
 def test_waiting_longer_than_asked_fails_for_good() -> None:
-    facts = replace(FACTS, max_wait_seconds=60)
+    facts = replace(FACTS, max_wait_seconds=600)
     assert (
-        derivation.derive(seen(queued=bodies.waiting()), facts, now=AT + timedelta(seconds=59)).phase
+        derivation.derive(seen(queued=bodies.waiting()), facts, now=AT + timedelta(seconds=599)).phase
         is Phase.PENDING
     )
-    late = AT + timedelta(seconds=60)
+    late = AT + timedelta(seconds=600)
     failed = derivation.derive(seen(queued=bodies.waiting()), facts, now=late)
     assert failed.phase is Phase.FAILED
     assert failed.ended_at == late
@@ -152,6 +152,17 @@ def test_waiting_longer_than_asked_fails_for_good() -> None:
     stored = replace(facts, phase=Phase.FAILED, conditions=failed.conditions)
     again = derivation.derive(ObservedWorkload(), stored, now=late + timedelta(hours=1))
     assert (again.phase, said(again, "Ready")) == (Phase.FAILED, ("False", derivation.WAITED_TOO_LONG))
+
+
+@pytest.mark.parametrize("asked", [0, 10])
+def test_what_fits_now_has_the_time_to_be_let_in(asked: int) -> None:
+    facts = replace(FACTS, max_wait_seconds=asked)
+    soon = derivation.derive(ObservedWorkload(), facts, now=AT + waits.TO_BE_LET_IN - timedelta(seconds=1))
+    assert soon.phase is Phase.PENDING
+    late = derivation.derive(ObservedWorkload(), facts, now=AT + waits.TO_BE_LET_IN)
+    assert late.phase is Phase.FAILED
+    words = f"within {asked} s" if asked else "at once"
+    assert late.events[-1].message == f"It did not start {words}, as asked."
 
 
 def test_what_was_admitted_in_time_does_not_fail_for_waiting() -> None:

@@ -87,7 +87,7 @@ def test_they_may_be_changed_where_the_offer_is_gone(cast: Cast) -> None:
     assert later.hours_due_at == FRIDAY_END + 2 * HOUR
     assert change(cast, later, notebook={"hours": None}).hours_due_at is None
     with pytest.raises(OfferNotAllowed):
-        change(cast, later, max_run_seconds=7200)
+        change(cast, later, max_run_seconds=73 * 3600)
 
 
 @pytest.mark.parametrize("wait", [0, 600])

@@ -43,14 +43,18 @@ def is_current(controller: Mapping[str, Any] | None, rendered: list[Manifest]) -
     """Whether the pods of what is there are those that were rendered now; what is absent may be made.
 
     RULE: a pod template is never changed in place. A Job's is immutable, and Kueue has reserved quota for the
-    StatefulSet's as it is; so a changed one means a new object.
+    StatefulSet's as it is; so a changed one means a new object. So does another number of a Job's runs.
     """
     if controller is None:
         return True
     annotations = controller.get("metadata", {}).get("annotations") or {}
-    return annotations.get(TEMPLATE) in {
-        _template_of(manifest) for manifest in rendered if makes_pods(manifest)
-    }
+    runs = (controller.get("spec") or {}).get("completions")
+    return any(
+        annotations.get(TEMPLATE) == _template_of(manifest)
+        and runs in (None, manifest["spec"].get("completions"))
+        for manifest in rendered
+        if makes_pods(manifest)
+    )
 
 
 def makes_pods(manifest: Manifest) -> bool:

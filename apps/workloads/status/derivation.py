@@ -164,7 +164,7 @@ def reserved_devices(queued: Body, resource_name: str) -> int:
 
 
 def has_waited_too_long(seen: ObservedWorkload, facts: Facts, *, now: datetime) -> bool:
-    """Whether it was not admitted within `max_wait_seconds` of being asked for; then it fails for good."""
+    """Whether it was not admitted in the time it may wait (`waits.latest`); then it fails for good."""
     if facts.phase is Phase.FAILED:
         return _said(facts.conditions, "Ready").get("reason") == WAITED_TOO_LONG
     latest = waits.latest(facts)
@@ -315,7 +315,8 @@ def _ready(seen: ObservedWorkload, facts: Facts, phase: Phase) -> Fact:
 def _not_ready(seen: ObservedWorkload, facts: Facts, phase: Phase) -> tuple[str, str]:
     """The most telling reason: a container that cannot start, a pod that finds no node, one that was lost."""
     if phase is Phase.FAILED and not _has_failed(seen, facts):
-        return WAITED_TOO_LONG, f"It did not start within {facts.max_wait_seconds} s, as asked."
+        within = f"within {facts.max_wait_seconds} s" if facts.max_wait_seconds else "at once"
+        return WAITED_TOO_LONG, f"It did not start {within}, as asked."
     if phase is Phase.FAILED:
         failed = condition_of(seen.controller, registry.of(facts.kind).ends.failed) or {}
         words = str(failed.get("message", "The job failed."))

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 AGAIN = ("WaitsAgain", "It was let in before, and waits for quota again.")
 """Why it is not ready, by which the next reconcile knows."""
 
+TO_BE_LET_IN = timedelta(seconds=90)
+"""What even the shortest wait lasts: an earlier run takes up to 60 s to end, and Kueue is silent after 30."""
+
 BY_KUEUE = "DeactivatedDueTo"
 """How Kueue's reason of an eviction begins where it set `spec.active` to false itself."""
 BY_HAND = "Deactivated"
@@ -41,11 +44,12 @@ def latest(facts: "Facts") -> datetime | None:
     """When it has waited too long; None: no wait is too long.
 
     RULE: what is never done gives up its first wait alone. Were its pods lost or preempted after days, it
-    would else end for good at once, as if it had waited since it was asked for.
+    would else end for good at once, as if it had waited since it was asked for. Who would not wait was
+    refused what does not fit now; what fits has the time to be applied and let in.
     """
     if facts.max_wait_seconds is None or was_let_in(facts):
         return None
-    return facts.asked_at + timedelta(seconds=facts.max_wait_seconds)
+    return facts.asked_at + max(timedelta(seconds=facts.max_wait_seconds), TO_BE_LET_IN)
 
 
 class Asked(Protocol):

@@ -1,10 +1,13 @@
 """What forms share: how fields look, and that a second press makes nothing more."""
 
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
 
 from django import forms
+
+from apps.tenants.models import Department, Tenant
 
 SHORT = {"class": "short"}
 """A field that needs no whole line."""
@@ -28,6 +31,13 @@ class MomentField(forms.DateTimeField):
         if at.year < _FIRST_YEAR:
             raise forms.ValidationError(f"Enter a time from {_FIRST_YEAR} on.", code="invalid")
         return at
+
+
+def to_choose(rows: Iterable[Department | Tenant]) -> list[tuple[str, str]]:
+    """Departments or tenants as a form's choices. RULE: a form also offers the deleted ones that are chosen
+    already, or saving it unchanged would let go of them, and so open to all what was for them alone.
+    """
+    return [(row.slug, f"{row.name} (deleted)" if row.deleted_at else row.name) for row in rows]
 
 
 class OnceForm(forms.Form):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from django.db import transaction
+from django.db import IntegrityError, transaction
 
 from apps.accounts.specs import Actor
 from apps.audit import services as audit
@@ -48,7 +48,13 @@ def add_image(*, actor: Actor, wish: ImageWish, now: datetime) -> Image:
     if Image.objects.filter(slug=slug).exists():
         raise AlreadyExists(f"The slug {slug} is taken.")
     _refuse_twice(columns["full_reference"], None)
-    row = Image.objects.create(slug=slug, created_by=actor.username, **columns)
+    try:
+        with transaction.atomic():
+            row = Image.objects.create(slug=slug, created_by=actor.username, **columns)
+    except IntegrityError:
+        # Two at once may both have seen that it was free: the database decides.
+        _refuse_twice(columns["full_reference"], None)
+        raise AlreadyExists(f"The slug {slug} is taken.") from None
     row.tenants.set(wish.tenants or ())
     audit.record(actor, "image.create", row, now=now, changes={k: [None, v] for k, v in _told(row).items()})
     return row

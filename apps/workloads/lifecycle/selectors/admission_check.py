@@ -287,8 +287,19 @@ def _as_told(before: WorkloadSpec, wanted: WorkloadSpec) -> WorkloadSpec:
 
 
 def asks_for_no_more(before: WorkloadSpec, wanted: WorkloadSpec) -> bool:
-    """Whether offer, quota and price have no say in a change: nothing of it runs, and nothing is started."""
-    return _as_told(before, wanted) == wanted
+    """Whether offer, quota and price have no say in a change: nothing is started, and nothing runs longer.
+
+    RULE: so is a stop, an earlier end and what idleness does, whatever became of its offer and quota.
+    """
+    lease, former = wanted.max_run_seconds, before.max_run_seconds
+    is_earlier = lease is not None and (former is None or lease < former)
+    less = replace(
+        _as_told(before, wanted),
+        suspend=before.suspend or wanted.suspend,
+        max_run_seconds=lease if is_earlier else former,
+        idle_policy=wanted.idle_policy,
+    )
+    return less == wanted
 
 
 def fixed(before: WorkloadSpec, wanted: WorkloadSpec, phase: Phase) -> list[FieldProblem]:

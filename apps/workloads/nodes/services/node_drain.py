@@ -43,7 +43,10 @@ class Clearing:
 def preview(
     cluster: Cluster, node: str, *, keeps: Tenant | None, handover: Handover, now: datetime
 ) -> Clearing:
-    """Who runs there and would be asked to stop, and when; `keeps` is the tenant whose work may stay."""
+    """Who runs there and would be asked to stop, and when; `keeps` is the tenant whose work may stay.
+
+    RULE: of a hand-over that is under way already the first notice stands.
+    """
     leaves, strangers = [], []
     tenants = {
         tenant.object_name: tenant for tenant in Tenant.objects.filter(cluster=cluster, deleted_at=None)
@@ -57,7 +60,14 @@ def preview(
         else:
             strangers.append(f"{pod.namespace}/{pod.name}")
     rows = Workload.objects.filter(pk__in=leaves, deleted_at=None).select_related("tenant", "owner", "offer")
-    return Clearing(tuple(rows.order_by("slug")), tuple(sorted(strangers)), now + handover.notice)
+    stop_at = _stands(cluster, node, keeps) or now + handover.notice
+    return Clearing(tuple(rows.order_by("slug")), tuple(sorted(strangers)), stop_at)
+
+
+def _stands(cluster: Cluster, node: str, keeps: Tenant | None) -> datetime | None:
+    live = NodeAssignment.objects.filter(cluster=cluster, node=node, deleted_at=None)
+    same = live.exclude(deleting_at=None) if keeps is None else live.filter(tenant=keeps, deleting_at=None)
+    return same.values_list("stop_at", flat=True).first()
 
 
 def words(seen: Clearing) -> list[str]:
@@ -76,7 +86,7 @@ def assign(*, actor: Actor, tenant: Tenant, node: str, handover: Handover, now: 
     """`pools.assign`, and everybody whose work has to leave is told when it will be asked to stop."""
     seen = preview(tenant.cluster, node, keeps=tenant, handover=handover, now=now)
     row = pools.assign(actor=actor, tenant=tenant, node=node, handover=handover, now=now)
-    if row.phase == NodePhase.CLEARING:
+    if row.phase == NodePhase.CLEARING and _is_begun(row, handover, now):
         _announce(seen, row, now)
     return row
 
@@ -86,8 +96,14 @@ def release(*, actor: Actor, assignment: NodeAssignment, handover: Handover, now
     """`pools.release`, and the tenant's people are told when their work there will be asked to stop."""
     seen = preview(assignment.cluster, assignment.node, keeps=None, handover=handover, now=now)
     row = pools.release(actor=actor, assignment=assignment, handover=handover, now=now)
-    _announce(seen, row, now)
+    if _is_begun(row, handover, now):
+        _announce(seen, row, now)
     return row
+
+
+def _is_begun(row: NodeAssignment, handover: Handover, now: datetime) -> bool:
+    """Whether this call began it; one that found it under way has nothing new to tell."""
+    return row.stop_at == now + handover.notice
 
 
 def stop_due(*, now: datetime) -> int:

@@ -88,8 +88,11 @@ def defaults_of(template: Template, tenant: Tenant) -> dict[str, rules.Value]:
 
 
 def defaults_in(tenant: Tenant) -> dict[str, dict[str, rules.Value]]:
-    """All of the tenant's, by the template's slug."""
-    rows = TemplateDefaults.objects.filter(tenant=tenant).exclude(values={}).select_related("template")
+    """All of the tenant's, by the template's slug. RULE: of what it may use, so that they can be set as they
+    are read; the others are kept until it may again.
+    """
+    own = TemplateDefaults.objects.filter(tenant=tenant, template__in=usable_by(tenant))
+    rows = own.exclude(values={}).select_related("template")
     return {row.template.slug: dict(row.values) for row in rows.order_by("template__slug")}
 
 

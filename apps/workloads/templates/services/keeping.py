@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from django.db import transaction
+from django.db import IntegrityError, transaction
 
 from apps.accounts.specs import Actor
 from apps.audit import services as audit
@@ -49,7 +49,12 @@ def add_template(
         raise AlreadyExists(f"The slug {slug} is taken.")
     columns = _columns(entry)
     kind = definition.workload["kind"]
-    row = Template.objects.create(slug=slug, kind=kind, created_by=actor.username, **columns)
+    try:
+        with transaction.atomic():
+            row = Template.objects.create(slug=slug, kind=kind, created_by=actor.username, **columns)
+    except IntegrityError:
+        # Two at once may both have found the slug free: the database decides.
+        raise AlreadyExists(f"The slug {slug} is taken.") from None
     _set_audience(row, entry.audience)
     told = {name: [None, value] for name, value in _told(row).items()}
     audit.record(actor, "template.create", row, now=now, changes=told)

@@ -10,7 +10,7 @@ from apps.tenants.models import Tenant
 from apps.workloads.images.services.keeping import ImageWish
 from apps.workloads.models import Image
 from apps.workloads.specs import ImageLimits, ImagesAllowed, Kind
-from portal.pages.parts.forms import PLAIN, SHORT, OnceForm
+from portal.pages.parts.forms import PLAIN, SHORT, OnceForm, to_choose
 
 MOST_BYTES = 1024**4
 
@@ -48,8 +48,7 @@ class ImageForm(OnceForm):
     def __init__(self, tenants: Iterable[Tenant], *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.by_slug = {tenant.slug: tenant for tenant in tenants}
-        choices = [(slug, tenant.name) for slug, tenant in self.by_slug.items()]
-        self.fields["tenants"].choices = choices  # type: ignore[attr-defined]
+        self.fields["tenants"].choices = to_choose(self.by_slug.values())  # type: ignore[attr-defined]
 
     @classmethod
     def of(
@@ -65,7 +64,7 @@ class ImageForm(OnceForm):
             "kinds": image.kinds,
             "tenants": [tenant.slug for tenant in named],
         }
-        return cls(tenants, data, initial=kept)
+        return cls([*tenants, *named], data, initial=kept)
 
     def clean_size(self) -> int | None:
         """As people type it."""

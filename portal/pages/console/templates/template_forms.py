@@ -10,7 +10,7 @@ from apps.tenants.specs import TrustLevel
 from apps.workloads.template_models import Template
 from apps.workloads.templates.selectors.catalogue import Audience
 from apps.workloads.templates.services.keeping import Entry
-from portal.pages.parts.forms import PLAIN, OnceForm
+from portal.pages.parts.forms import PLAIN, OnceForm, to_choose
 
 MOST_CHARACTERS = 32 * 1024
 
@@ -40,8 +40,7 @@ class EntryForm(OnceForm):
         self.departments_by_slug = {each.slug: each for each in departments}
         self.tenants_by_slug = {each.slug: each for each in tenants}
         for name, known in (("departments", self.departments_by_slug), ("tenants", self.tenants_by_slug)):
-            choices = [(slug, each.name) for slug, each in known.items()]
-            self.fields[name].choices = choices  # type: ignore[attr-defined]
+            self.fields[name].choices = to_choose(known.values())  # type: ignore[attr-defined]
 
     @classmethod
     def of(
@@ -59,7 +58,8 @@ class EntryForm(OnceForm):
             "departments": [each.slug for each in audience.departments or ()],
             "tenants": [each.slug for each in audience.tenants or ()],
         }
-        return cls(*choices, data, initial=kept)
+        departments = [*choices[0], *(audience.departments or ())]
+        return cls(departments, [*choices[1], *(audience.tenants or ())], data, initial=kept)
 
     def entry(self) -> Entry:
         """What is asked for; valid forms only."""

@@ -14,6 +14,8 @@ from portal.pages.templatetags.page import each_hour, per_hour
 
 PREFIX = "p-"
 SHORTER, LONGEST = 40, 1000
+AS_IT_SAYS = ("", "as the template says")
+FLAGS = (AS_IT_SAYS, ("True", "yes"), ("False", "no"))
 
 
 class TemplateForm(forms.Form):
@@ -46,6 +48,9 @@ class TemplateForm(forms.Form):
     def _field(self, of: Parameter, offers: Sequence[OfferChoice]) -> forms.Field:
         about: dict[str, Any] = {"label": _label(of), "required": False, "help_text": of.description}
         initial: Any = None if self.is_partial else of.default
+        if of.type is ParameterType.FLAG and self.is_partial:
+            # Not a box: one that is left empty would say no.
+            return forms.TypedChoiceField(choices=FLAGS, coerce="True".__eq__, empty_value=None, **about)
         if of.type is ParameterType.FLAG:
             return forms.BooleanField(initial=initial, **about)
         if choices := self._choices(of, offers):
@@ -62,7 +67,7 @@ class TemplateForm(forms.Form):
         return forms.CharField(max_length=of.longest, initial=initial, widget=area, **about)
 
     def _choices(self, of: Parameter, offers: Sequence[OfferChoice]) -> list[tuple[str, str]]:
-        none = [("", "as the template says")] if self.is_partial else []
+        none = [AS_IT_SAYS] if self.is_partial else []
         if of.choices:
             return [*none, *((str(each), str(each)) for each in of.choices)]
         if of.format is Format.OFFER:
