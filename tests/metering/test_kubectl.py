@@ -17,6 +17,7 @@ from apps.metering.ledger.services import rollup, verifying
 from apps.metering.models import Allocation, Bucket, TelemetryIssue
 from apps.metering.specs import LineKind
 from apps.quotas.models import Budget, Offer, Price, Spend
+from apps.tenants.models import Tenant
 from apps.web.streams import events
 from apps.workloads.models import Workload
 from portal.pages.team.usage import bill
@@ -60,6 +61,15 @@ def test_it_is_charged_as_the_offer_it_is_like_from_when_it_was_seen_until_it_wa
     assert Allocation.objects.get(workload=None).ended_at == AT + 2 * HOUR
     assert lines(cast, AT + 5 * HOUR) == [("Made with kubectl, H100 whole", Decimal(2), Decimal("6.66"))]
     assert not TelemetryIssue.objects.exists()
+
+
+def test_a_namespace_that_was_given_back_costs_its_former_tenant_nothing(cast: Cast, whole: Offer) -> None:
+    sees(cast, node(), WHOLE, claimed(cast, "gpu-01/gpu-0"))
+    collect(cast.vision.cluster, now=AT)
+    gone = {"is_namespace_adopted": True, "deleting_at": AT + HOUR, "deleted_at": AT + HOUR}
+    Tenant.objects.filter(pk=cast.vision.pk).update(**gone)
+    collect(cast.vision.cluster, now=AT + 2 * HOUR)
+    assert Allocation.objects.get(workload=None).ended_at == AT + 2 * HOUR
 
 
 def test_it_is_charged_for_the_very_time_that_the_ledger_gives_the_tenant(cast: Cast, whole: Offer) -> None:

@@ -191,8 +191,12 @@ def _strangers(cluster: Cluster, kind: str) -> list[MirrorObject]:
     return [row for row in rows if row.owner_kind != "workload" or row.owner_id not in known]
 
 
+# Not the deleted ones: a namespace that was given back lives on, and is nobody's.
 _TENANTS = Prepared(
-    lambda cluster: Tenant.objects.filter(cluster=cluster).values_list("object_name", "pk"), UUIDField()
+    lambda cluster: (
+        Tenant.objects.filter(cluster=cluster, deleted_at=None).values_list("object_name", "pk")
+    ),
+    UUIDField(),
 )
 _OBJECTS = Prepared(clusters.objects, UUIDField(), CharField())
 # By id alone: SQLite looks through all workloads of the cluster, and that is mostly every one, to find a few.
