@@ -15,7 +15,7 @@ from django.core.exceptions import ValidationError
 from django.core.validators import validate_email
 from django.db import transaction
 
-from apps.accounts import passwords, policies, selectors, services
+from apps.accounts import passwords, policies, selectors, services, sessions
 from apps.accounts.models import Invitation, User
 from apps.accounts.specs import DECIDED_BY, Actor, PlatformRole
 from apps.accounts.tokens import digest
@@ -123,9 +123,10 @@ def reset_password(*, actor: Actor, user: User, now: datetime) -> str:
 def set_active(*, actor: Actor, user: User, is_active: bool, now: datetime) -> bool:
     """Closes an account or opens it again; answers whether anything changed.
 
-    Rule: see `policies.require_keeper_of`, never for themselves. Sessions, tokens and open streams of a
-    closed account end at once; memberships stay, so that opening it restores what it was. What the cluster
-    knows of it is the caller's: see `apps.tenants.people.services.person_access`.
+    Rule: see `policies.require_keeper_of`, never for themselves. Sessions and open streams of a closed
+    account end at once and for good; its tokens open nothing until it is opened again, and memberships stay,
+    so that this restores what it was. What the cluster knows of it is the caller's: see
+    `apps.tenants.people.services.person_access`.
     """
     policies.require_keeper_of(actor, user)
     if actor.user_id == user.pk:
@@ -133,6 +134,9 @@ def set_active(*, actor: Actor, user: User, is_active: bool, now: datetime) -> b
     if not User.objects.filter(pk=user.pk).exclude(is_active=is_active).update(is_active=is_active):
         return False
     user.is_active = is_active
+    if not is_active:
+        # Else a browser that was left somewhere would be signed in again with the account.
+        sessions.end_all(actor=actor, user=user, now=now)
     events.access_changed(user.pk)
     audit.record(actor, "user.enable" if is_active else "user.disable", user, now=now)
     return True

@@ -60,6 +60,14 @@ def test_a_browser_is_called_as_people_know_it(agent: str, told: str) -> None:
     assert browser(agent) == told
 
 
+def test_an_account_that_is_opened_again_is_signed_in_nowhere(ada: User) -> None:
+    before, petra = entered(), client_of(make_user("platform", platform_role="platform"))
+    for act in ("disable", "enable"):
+        assert petra.post(f"/api/v1/users/ada/{act}", content_type="application/json").status_code == 200
+    assert not opens(before)
+    assert opens(entered())
+
+
 def test_one_browser_is_signed_out_and_the_others_stay(ada: User) -> None:
     first, second = entered(), entered()
     row = PersonSession.objects.get(session_key=second.session.session_key)
