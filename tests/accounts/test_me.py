@@ -6,8 +6,9 @@ import pytest
 from django.test import Client
 
 from apps.accounts.models import User
+from apps.tenants.models import Department, DepartmentManager, Tenant
 from tests.conftest import Cast
-from tests.factories import join
+from tests.factories import NOW, join
 
 pytestmark = [pytest.mark.urls("tests.web.urls"), pytest.mark.django_db, pytest.mark.both_databases]
 
@@ -31,3 +32,16 @@ def test_a_session_is_not_cut(cast: Cast) -> None:
     body = client.get("/api/v1/me").json()
     assert (body["roles"], body["scopes"], body["token"]) == (["platform"], None, None)
     assert body["tenants_cut"] is None
+
+
+def test_me_names_nothing_that_is_gone(cast: Cast, ada: User) -> None:
+    join(cast.vision, ada)
+    DepartmentManager.objects.create(department=cast.vision.department, user=ada)
+    client, gone = Client(), {"deleting_at": NOW, "deleted_at": NOW}
+    client.force_login(ada)
+    asked = [client.get("/api/v1/me").json()]
+    Tenant.objects.filter(pk=cast.vision.pk).update(**gone)
+    Department.objects.filter(pk=cast.vision.department_id).update(**gone)
+    asked.append(client.get("/api/v1/me").json())
+    slug = cast.vision.department.slug
+    assert [(one["tenants"], one["departments"]) for one in asked] == [({"vision": "member"}, [slug]), ({}, [])]

@@ -87,12 +87,19 @@ def _related(name: str) -> Any:
 
 
 _MANAGED: Prepared[str] = Prepared(
-    lambda user: _related("managed_departments").filter(user=user).values_list("department__slug", flat=True),
+    lambda user: (
+        _related("managed_departments")
+        .filter(user=user, department__deleted_at=None)
+        .values_list("department__slug", flat=True)
+    ),
     UUIDField(),
 )
 _MEMBERSHIPS: Prepared[tuple[str, str]] = Prepared(
     lambda user: (
-        _related("memberships").filter(user=user).order_by("tenant__slug").values_list("tenant__slug", "role")
+        _related("memberships")
+        .filter(user=user, tenant__deleted_at=None)
+        .order_by("tenant__slug")
+        .values_list("tenant__slug", "role")
     ),
     UUIDField(),
 )
