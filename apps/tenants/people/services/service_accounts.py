@@ -97,8 +97,8 @@ def delete_account(*, actor: Actor, account: ServiceAccount, now: datetime) -> N
     The user row stays, closed: the records name it.
     """
     _require_giver(actor, account.tenant)
-    user = account.user
-    audit.record(actor, "service-account.delete", account, now=now)
+    tenant = tenancy.locked(account.tenant) if account.tenant else None
+    user, target = account.user, account.audit_target
     ApiToken.objects.filter(user=user, revoked_at=None).update(revoked_at=now)
     Membership.objects.filter(user=user).delete()
     user.is_active, user.username = False, f"{user.username}~{str(account.pk)[:8]}"
@@ -106,8 +106,9 @@ def delete_account(*, actor: Actor, account: ServiceAccount, now: datetime) -> N
     user.save(update_fields=["is_active", "username", "platform_role"])
     events.access_changed(user.pk)
     account.delete()
-    if account.tenant is not None:
-        tenancy.touch(tenancy.locked(account.tenant))
+    if tenant is not None:
+        tenancy.touch(tenant)
+    audit.record(actor, "service-account.delete", target, now=now)
 
 
 def create_token(
