@@ -304,6 +304,17 @@ def test_nobody_connects_what_is_somebody_elses(acme: FakeProvider, ada: User) -
     assert ExternalIdentity.objects.get().user.username == "bob"
 
 
+@pytest.mark.parametrize(("role", "status", "signs_in"), [("", 303, "ada"), ("auditor", 409, "ada-2")])
+def test_what_signs_in_a_closed_account_is_connected_if_that_has_no_right(
+    role: str, status: int, signs_in: str, acme: FakeProvider, ada: User
+) -> None:
+    come(acme, sub="s-ada", preferred_username="ada", groups=[])
+    User.objects.filter(username="ada-2").update(is_active=False, platform_role=role)
+    client = client_of(ada)
+    assert back(client, connect(client, acme, "s-ada")).status_code == status
+    assert ExternalIdentity.objects.get().user.username == signs_in
+
+
 def test_connecting_counts_only_for_who_asked(acme: FakeProvider, ada: User) -> None:
     client = client_of(ada)
     brought = connect(client, acme, "s-ada")

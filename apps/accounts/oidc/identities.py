@@ -19,7 +19,7 @@ SIGN_IN = system_actor("sign-in")
 """Who makes people; `system:sign-in` in the audit record."""
 MAIL_TAKEN = (
     "Another account here has your e-mail {} already, so this one is without it. If that account is yours"
-    " too, sign in to it and connect this way in there, and ask a platform engineer to close this one."
+    " too, ask a platform engineer to disable this one; then sign in to that one and connect this way in there."
 )
 """To somebody who signs in for the first time."""
 
@@ -47,14 +47,21 @@ def person_of(brought: Brought, *, now: datetime) -> User:
 def connect(brought: Brought, *, user: User, now: datetime) -> None:
     """From now on this identity signs the person in too; again changes nothing. Raises Conflict for one that
     is somebody else's.
+
+    Rule: one that was used to come in before it was connected made an account without rights; once that is
+    closed, it is its person's to connect.
     """
     taken = Conflict(
         f"This account of {brought.provider.name} signs in somebody else here.",
-        hint="Sign out there, and connect your own.",
+        hint="Sign out there, and connect your own. If that account here is yours, which has no right, ask a"
+        " platform engineer to disable it first.",
     )
     known = _locked(brought.identity)
     if known is not None and known.user_id != user.pk:
-        raise taken
+        if not _is_given_up(known.user):
+            raise taken
+        known.delete()
+        known = None
     if known is None:
         who = Actor(username=user.username, user_id=user.pk)
         try:
@@ -65,6 +72,11 @@ def connect(brought: Brought, *, user: User, now: datetime) -> None:
         told = {"provider": [None, brought.provider.slug], "subject": [None, brought.identity.subject]}
         audit.record(who, "user.connect", user, now=now, changes=told)
         factors.tell(user, f"{brought.provider.name} signs you in from now on.", now)
+
+
+def _is_given_up(user: User) -> bool:
+    rights = user.platform_role or user.memberships.exists() or user.managed_departments.exists()
+    return not user.is_active and not rights
 
 
 def _first(brought: Brought, now: datetime) -> ExternalIdentity:
