@@ -44,4 +44,7 @@ def test_me_names_nothing_that_is_gone(cast: Cast, ada: User) -> None:
     Department.objects.filter(pk=cast.vision.department_id).update(**gone)
     asked.append(client.get("/api/v1/me").json())
     slug = cast.vision.department.slug
-    assert [(one["tenants"], one["departments"]) for one in asked] == [({"vision": "member"}, [slug]), ({}, [])]
+    assert [(one["tenants"], one["departments"]) for one in asked] == [
+        ({"vision": "member"}, [slug]),
+        ({}, []),
+    ]

@@ -100,6 +100,11 @@ def test_it_is_hardened_and_given_back_with_all_that_was_there(cast: Cast, old: 
     assert old.client.get("services", "web", "legacy")
     assert not old.client.list("networkpolicies.networking.k8s.io", "legacy")
     assert Tenant.objects.get(pk=tenant.pk).deleted_at is not None
+    seen = Rest(cast.petra).get("/namespaces/legacy").json()["seen"]
+    again = Rest(cast.petra).send("POST", "/tenants", wish("legacy", seen) | {"slug": "once-more"})
+    assert (again.status_code, again.json()["code"]) == (409, "already_exists")
+    assert "of legacy-team on" in again.json()["detail"]
+    assert "slug" not in again.json()["hint"]
 
 
 def test_the_page_shows_the_content_before_the_second_press(cast: Cast, old: InProcess) -> None:

@@ -19,7 +19,8 @@ SIGN_IN = system_actor("sign-in")
 """Who makes people; `system:sign-in` in the audit record."""
 MAIL_TAKEN = (
     "Another account here has your e-mail {} already, so this one is without it. If that account is yours"
-    " too, ask a platform engineer to disable this one; then sign in to that one and connect this way in there."
+    " too, ask a platform engineer to disable this one; then sign in to that one and connect this way in"
+    " there."
 )
 """To somebody who signs in for the first time."""
 

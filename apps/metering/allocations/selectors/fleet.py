@@ -193,9 +193,7 @@ def _strangers(cluster: Cluster, kind: str) -> list[MirrorObject]:
 
 # Not the deleted ones: a namespace that was given back lives on, and is nobody's.
 _TENANTS = Prepared(
-    lambda cluster: (
-        Tenant.objects.filter(cluster=cluster, deleted_at=None).values_list("object_name", "pk")
-    ),
+    lambda cluster: Tenant.objects.filter(cluster=cluster, deleted_at=None).values_list("object_name", "pk"),
     UUIDField(),
 )
 _OBJECTS = Prepared(clusters.objects, UUIDField(), CharField())

@@ -39,10 +39,20 @@ def take_over(*, actor: Actor, tenant: Tenant, content: Content, seen: str, now:
         with transaction.atomic():
             tenancy.touch(row, "object_name", "is_namespace_adopted")
     except IntegrityError:
-        raise AlreadyExists(f"The namespace {content.name} is another tenant's.") from None
+        raise _taken(content.name) from None
     taken = {"namespace": [None, content.name], "objects": [None, content.total]}
     audit.record(actor, "tenant.take-over", row, now=now, changes=taken)
     return row
+
+
+def _taken(name: str) -> AlreadyExists:
+    """RULE: a name stays its tenant's for ever, on every cluster: records and costs of the past go by it."""
+    owner = Tenant.objects.select_related("cluster").get(object_name=name)
+    verb = "was, until that was deleted," if owner.deleted_at else "is"
+    return AlreadyExists(
+        f"{name} {verb} the namespace of {owner.slug} on {owner.cluster.slug}, and no other tenant can have it.",
+        hint="Name another namespace, or make the tenant with one of its own and move the objects into that.",
+    )
 
 
 def require_taker(actor: Actor) -> None:
