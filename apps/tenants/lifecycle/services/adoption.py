@@ -50,7 +50,7 @@ def _taken(name: str) -> AlreadyExists:
     owner = Tenant.objects.select_related("cluster").get(object_name=name)
     verb = "was, until that was deleted," if owner.deleted_at else "is"
     return AlreadyExists(
-        f"{name} {verb} the namespace of {owner.slug} on {owner.cluster.slug}, and no other tenant can have it.",
+        f"{name} {verb} the namespace of {owner.slug} on {owner.cluster.slug}; no other tenant can have it.",
         hint="Name another namespace, or make the tenant with one of its own and move the objects into that.",
     )
 
