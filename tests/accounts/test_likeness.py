@@ -99,4 +99,4 @@ def test_who_comes_by_a_provider_is_let_in_by_another_name_and_told_of_the_e_mai
     assert me["username"] == "J.Doe-2"
     made = User.objects.get(username="J.Doe-2")
     assert made.email == ""
-    assert "ask a platform engineer to close this one" in Notice.objects.get(user=made).message
+    assert "ask a platform engineer to disable this one" in Notice.objects.get(user=made).message

@@ -292,7 +292,8 @@ def asks_for_no_more(before: WorkloadSpec, wanted: WorkloadSpec) -> bool:
     RULE: so is a stop, an earlier end and what idleness does, whatever became of its offer and quota.
     """
     lease, former = wanted.max_run_seconds, before.max_run_seconds
-    is_earlier = lease is not None and (former is None or lease < former)
+    # One above the longest run is judged, also where there was no lease at all.
+    is_earlier = lease is not None and lease <= (former or settings.CONFIG.longest_run_seconds)
     less = replace(
         _as_told(before, wanted),
         suspend=before.suspend or wanted.suspend,
